@@ -1,0 +1,352 @@
+"""The command `sat`: a verb for each act; a verb's code is imported only when it runs."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import show_attend_tell
+from show_attend_tell.errors import UserError
+
+if TYPE_CHECKING:
+    from show_attend_tell.data.layouts import Dataset
+
+app = typer.Typer(
+    name="sat",
+    help="Show, attend and tell: captions for pictures, and where each word looked.",
+    epilog="Exit codes: 0 done, 1 wrong data or some items failed, 2 wrong usage, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Fit(str, Enum):
+    """How a picture becomes a square."""
+
+    crop = "crop"
+    squeeze = "squeeze"
+
+
+DataArgument = Annotated[
+    Path, typer.Argument(help="A data set: a folder, or a Karpathy or COCO JSON file.")
+]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(
+        help="flickr8k, flickr30k, coco, karpathy or folder; recognised if left out.",
+        show_default=False,
+    ),
+]
+PicturesOption = Annotated[
+    Path | None,
+    typer.Option(help="Where the pictures lie, if not beside the captions.", show_default=False),
+]
+AllCaptionsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-captions", help="Keep more than five captions a picture; the paper drops them."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback for every error.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Hold what comes before the verb."""
+    if version:
+        typer.echo(f"sat {show_attend_tell.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def prepare(
+    data: DataArgument,
+    out: Annotated[Path, typer.Argument(help="The feature store, a folder; made or continued.")],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME."
+        ),
+    ] = "efficientnet-lite2",
+    encoder_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="A .safetensors or .pth file, or `random`; EfficientNet-Lite brings its own.",
+            show_default=False,
+        ),
+    ] = None,
+    grid: Annotated[
+        int | None,
+        typer.Option(help="Cells along a side of the map, e.g. 7 or 14.", show_default=False),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="Pixels along a side of the square the encoder sees.", show_default="224"
+        ),
+    ] = None,
+    fit: Annotated[
+        Fit, typer.Option(help="Show it the middle of a picture, or all of it squeezed.")
+    ] = Fit.crop,
+    layout: LayoutOption = None,
+    pictures: PicturesOption = None,
+    all_captions: AllCaptionsOption = False,
+) -> None:
+    """Turn a captioned data set into features, once; the same command goes on after a crash.
+
+    For example:
+
+        sat prepare flickr8k features/lite2
+
+        sat prepare flickr8k features/vgg19 --encoder vgg19 --encoder-weights vgg19.safetensors
+
+        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14
+    """
+    from show_attend_tell import terminal
+
+    dataset = _dataset(data, layout, pictures, all_captions)
+    with _extra_train():
+        from show_attend_tell.learning.encoders import make_encoder
+        from show_attend_tell.learning.prepare import Preparation
+
+    say = terminal.console(stderr=True)
+    for note in dataset.notes:
+        say.print(f"[dim]{note}[/]")
+    network = make_encoder(encoder, weights=encoder_weights, grid=grid, size=size, fit=fit.value)
+    work = Preparation(dataset, out, network)
+    rows, columns = network.grid
+    total, waiting = len(dataset.examples), len(work.waiting)
+    say.print(
+        f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers a picture, "
+        f"{total:,} pictures, {work.bytes_needed / 1e9:.2f} GB in [bold]{out}[/]"
+    )
+    if waiting < total:
+        say.print(f"{total - waiting:,} pictures are done already")
+    if waiting:
+        say.print(f"about {terminal.duration(work.seconds_left())} for {waiting:,} pictures")
+    with terminal.progress() as bar:
+        task = bar.add_task("encoding", total=waiting)
+        skipped = work.run(lambda done: bar.advance(task, done))
+    for reason in skipped.values():
+        say.print(f"[red]skipped[/] {reason}", highlight=False)
+    say.print(f"done: {total - len(skipped):,} pictures in [bold]{out}[/]")
+    if skipped:
+        say.print(
+            f"{len(skipped):,} of {total:,} pictures could not be read; mend them and run again"
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
+def train(
+    store: Annotated[Path, typer.Argument(help="What `sat prepare` made.")],
+    run: Annotated[Path, typer.Argument(help="The run folder; made, or continued with --resume.")],
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="The name of a shipped recipe, or a .toml file.", show_default="flickr8k-soft"
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="section.key=value, over the recipe; may be repeated.", show_default=False
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in this folder.")
+    ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Processor threads; a run repeats to the bit with the same number.",
+            show_default="all",
+        ),
+    ] = None,
+) -> None:
+    """Train a model; stop with Ctrl-C or a power cut, and go on with --resume to the same bits.
+
+    For example:
+
+        sat train features/lite2 runs/soft
+
+        sat train features/vgg19 runs/paper --recipe paper/flickr8k-soft
+
+        sat train features/lite2 runs/small --set model.hidden=256 --set training.epochs=3
+
+        sat train features/lite2 runs/soft --resume
+    """
+    with _extra_train():
+        import torch
+
+        from show_attend_tell.learning.recipe import load_recipe
+        from show_attend_tell.learning.trainer import train as learn
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    if threads:
+        torch.set_num_threads(threads)
+    begins = not resume or not (run / "recipe.toml").exists()
+    chosen = (
+        load_recipe(recipe or "flickr8k-soft", set_ or []) if recipe or set_ or begins else None
+    )
+    opened = FeatureStore.open(store)
+    say = terminal.console(stderr=True)
+    say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
+    watcher = terminal.TrainingProgress(say)
+    try:
+        learn(opened, run, chosen, resume=resume, watch=watcher)
+    except KeyboardInterrupt:
+        watcher.close()
+        say.print(f"stopped; go on with: sat train {store} {run} --resume")
+        raise
+    finally:
+        watcher.close()
+    say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
+    say.print(f"its curves are in {run / 'curves.png'}")
+    say.print(f"next: sat evaluate {run} {store} --split test")
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    store: Annotated[Path, typer.Argument(help="Prepared data with the run's own features.")],
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    beam: Annotated[
+        int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the recipe's")
+    ] = None,
+    length_power: Annotated[
+        float | None,
+        typer.Option(
+            help="Divide scores by length to this power; 0 is the raw sum.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where scores.json and captions.jsonl go.", show_default="the run folder"
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
+
+    For example:
+
+        sat evaluate runs/soft features/lite2
+
+        sat evaluate runs/soft features/lite2 --split test --beam 3 --length-power 0.7
+    """
+    with _extra_train():
+        from show_attend_tell.learning import evaluate as evaluation
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.telling.search import Search
+
+    model = Run.open(run)
+    opened = FeatureStore.open(store)
+    options = model.recipe.search
+    search = Search(
+        beam=options.beam if beam is None else beam,
+        length_power=options.length_power if length_power is None else length_power,
+        max_words=options.max_words,
+    )
+    with terminal.progress() as bar:
+        task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
+        result = evaluation.evaluate(
+            model, opened, split, search, lambda done: bar.advance(task, done)
+        )
+    facts = evaluation.write_evaluation(result, model, split, search, out or run)
+    if json:
+        terminal.print_json(facts)
+        return
+    terminal.print_scores(facts)
+    terminal.console(stderr=True).print(f"captions and scores are in [bold]{out or run}[/]")
+
+
+@app.command()
+def show(
+    what: Annotated[Path, typer.Argument(help="A data set, a feature store or a run folder.")],
+    layout: LayoutOption = None,
+    pictures: PicturesOption = None,
+    all_captions: AllCaptionsOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Show what is in a data set, a feature store or a run folder, at a glance.
+
+    For example:
+
+        sat show flickr8k
+
+        sat show features/lite2
+
+        sat show runs/soft
+    """
+    from show_attend_tell import showing, terminal
+    from show_attend_tell.data import summary
+
+    if facts := None if layout else showing.facts_of(what):
+        terminal.print_json(facts) if json else showing.print_facts(facts, terminal.console())
+        return
+    found = summary.summarise(_dataset(what, layout, pictures, all_captions))
+    if json:
+        terminal.print_json(dataclasses.asdict(found))
+    else:
+        summary.print_summary(found, terminal.console())
+
+
+def _dataset(
+    data: Path, layout: str | None, pictures: Path | None, all_captions: bool
+) -> "Dataset":
+    from show_attend_tell.data.layouts import load_dataset
+
+    kept = None if all_captions else 5
+    return load_dataset(data, layout=layout, pictures=pictures, captions_per_picture=kept)
+
+
+@contextmanager
+def _extra_train() -> Iterator[None]:
+    """Say what to install when the learning half is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "extra.missing",
+            f"this needs {error.name}, which the extra `train` brings: "
+            "pip install 'show_attend_tell[train]'",
+        ) from error
+
+
+def main() -> None:
+    """Run the command; a person's mistake is one sentence, not a traceback."""
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        if "--debug" in sys.argv:
+            raise
+        from show_attend_tell import terminal
+
+        terminal.console(stderr=True).print(
+            f"[bold red]sat:[/] {terminal.plain(str(error))}", highlight=False, soft_wrap=True
+        )
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader left, as `| head` does
+        sys.stderr.close()
+        sys.exit(0)

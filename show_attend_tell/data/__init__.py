@@ -1,0 +1,1 @@
+"""Data sets, vocabularies, pictures and stored features."""

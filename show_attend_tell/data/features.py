@@ -1,0 +1,263 @@
+"""The feature store: annotation vectors of every picture of a data set, memory-mapped.
+
+A folder of four files. `index.json` says what the features are (encoder, hash of its weights,
+preprocessing, sizes); `examples.jsonl` holds the data set itself, one picture a line, in the order
+of the rows; `features.f16` holds N × L × D float16; `checksums.u32` holds one CRC-32 a row, written
+after the row it vouches for, so that zero means "not done yet" and a damaged row never passes.
+"""
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from show_attend_tell.data.layouts import Example
+from show_attend_tell.data.pictures import Preprocessing
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import cannot_write, write_atomically, write_text
+
+FORMAT = 1
+
+
+class StoreIndex(BaseModel):
+    """What the features are; two stores with equal indices hold the same numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    encoder: str
+    weights_hash: str
+    preprocessing: Preprocessing
+    grid: tuple[int, int]
+    depth: int
+    layout: str
+    examples_hash: str
+
+    @property
+    def places(self) -> int:
+        """L, the number of annotation vectors of a picture."""
+        return self.grid[0] * self.grid[1]
+
+
+class FeatureStore:
+    """A prepared data set: its examples and the annotation vectors of their pictures."""
+
+    def __init__(self, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> None:
+        self.folder = folder
+        self.index = index
+        self.examples = tuple(examples)
+
+    @classmethod
+    def create(cls, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> "FeatureStore":
+        """Lay out an empty store, its disk space reserved, or continue one with the same index."""
+        if (folder / "index.json").exists():
+            store = cls.open(folder)
+            store._refuse_other(index)
+            return store
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _reserve(folder / "features.f16", len(examples) * row_bytes(index))
+            _reserve(folder / "checksums.u32", len(examples) * 4)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        write_atomically(folder / "examples.jsonl", lambda out: out.write(examples_text(examples)))
+        write_text(folder / "index.json", index.model_dump_json(indent=1) + "\n")
+        return cls(folder, index, examples)
+
+    @classmethod
+    def open(cls, folder: Path) -> "FeatureStore":
+        """Open a store, whole or half made."""
+        try:
+            index = StoreIndex.model_validate_json((folder / "index.json").read_bytes())
+        except FileNotFoundError:
+            raise UserError(
+                "data.store",
+                f"{folder}: not a feature store; `sat prepare DATA {folder}` makes one",
+            ) from None
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            raise UserError(
+                "data.store",
+                f"{folder / 'index.json'}: not a store's index ({where}: {problem['msg']}); "
+                "remove the folder and run `sat prepare` again",
+            ) from None
+        examples = read_examples(folder / "examples.jsonl")
+        if _hash(examples_text(examples)) != index.examples_hash:
+            raise UserError(
+                "data.store",
+                f"{folder / 'examples.jsonl'}: was changed since the store was made; "
+                "remove the folder and run `sat prepare` again",
+            )
+        store = cls(folder, index, examples)
+        for name, size in (("features.f16", row_bytes(index)), ("checksums.u32", 4)):
+            path = folder / name
+            found = path.stat().st_size if path.exists() else 0
+            if found != size * len(examples):
+                raise UserError(
+                    "data.store",
+                    f"{path}: {found:,} bytes instead of {size * len(examples):,}; "
+                    "remove the folder and run `sat prepare` again",
+                )
+        return store
+
+    @cached_property
+    def _features(self) -> npt.NDArray[np.float16]:
+        shape = (len(self.examples), self.index.places, self.index.depth)
+        return np.memmap(self.folder / "features.f16", np.float16, "r", shape=shape)
+
+    def checksums(self) -> npt.NDArray[np.uint32]:
+        """One number a row; zero where the row is not done."""
+        return np.fromfile(self.folder / "checksums.u32", np.uint32)
+
+    def missing(self) -> list[int]:
+        """Rows that are not done."""
+        return [int(row) for row in np.flatnonzero(self.checksums() == 0)]
+
+    def rows(self, split: str) -> list[int]:
+        """Rows of a split whose features are there; an error when there are none."""
+        done = self.checksums() != 0
+        wanted = [row for row, example in enumerate(self.examples) if example.split == split]
+        present = [row for row in wanted if done[row]]
+        if not wanted:
+            raise UserError(
+                "data.empty_split", f"{self.folder}: there are no pictures in split {split!r}"
+            )
+        if not present:
+            raise UserError(
+                "data.store",
+                f"{self.folder}: no picture of split {split!r} has features yet; "
+                "run the same `sat prepare` again",
+            )
+        return present
+
+    def refuse_half_made(self) -> None:
+        """Refuse a store that `sat prepare` has not finished; pictures it skipped are no reason."""
+        missing = self.missing()
+        skipped = set(self.skipped())
+        waiting = [row for row in missing if self.examples[row].id not in skipped]
+        if waiting:
+            raise UserError(
+                "data.store",
+                f"{self.folder}: {len(waiting):,} of {len(self.examples):,} pictures have no "
+                "features yet; run the same `sat prepare` again, it goes on where it stopped",
+            )
+
+    def skipped(self) -> dict[str, str]:
+        """Pictures that could not be read, and why, as `sat prepare` left them."""
+        path = self.folder / "skipped.json"
+        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+    def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Annotation vectors of rows, float32 (rows, L, D), each checked against its checksum."""
+        checksums = self._checksums_once
+        found: npt.NDArray[np.float16] = self._features[np.asarray(rows)]
+        for row, features in zip(rows, found, strict=True):
+            if checksum(features) != checksums[row]:
+                raise UserError(
+                    "data.store",
+                    f"{self.folder / 'features.f16'}: the features of {self.examples[row].id} are "
+                    "damaged; remove the folder and run `sat prepare` again",
+                )
+        return found.astype(np.float32)
+
+    @cached_property
+    def _checksums_once(self) -> npt.NDArray[np.uint32]:
+        return self.checksums()
+
+    def write(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
+        """Put features (rows, L, D) on disk, and only then say that they are there."""
+        size = row_bytes(self.index)
+        try:
+            with (self.folder / "features.f16").open("r+b") as out:
+                for row, one in zip(rows, features, strict=True):
+                    out.seek(row * size)
+                    out.write(one.tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+            with (self.folder / "checksums.u32").open("r+b") as out:
+                for row, one in zip(rows, features, strict=True):
+                    out.seek(row * 4)
+                    out.write(np.uint32(checksum(one)).tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError as error:
+            raise cannot_write(self.folder, error) from error
+
+    def _refuse_other(self, index: StoreIndex) -> None:
+        for name, wanted in index.model_dump().items():
+            found = getattr(self.index, name)
+            if isinstance(found, BaseModel):
+                found = found.model_dump()
+            if found != wanted:
+                raise UserError(
+                    "data.store",
+                    f"{self.folder}: holds features of another kind ({name} is {found}, asked for "
+                    f"{wanted}); choose another folder",
+                )
+
+
+def row_bytes(index: StoreIndex) -> int:
+    """Bytes that the features of one picture take."""
+    return index.places * index.depth * 2
+
+
+def checksum(features: npt.NDArray[np.float16]) -> int:
+    """CRC-32 of a row, never zero, since zero means that the row is not done."""
+    return zlib.crc32(np.ascontiguousarray(features).data) or 1
+
+
+def examples_text(examples: Iterable[Example]) -> bytes:
+    """The lines of `examples.jsonl`."""
+    return b"".join(
+        json.dumps(
+            {
+                "id": example.id,
+                "picture": str(example.picture),
+                "split": example.split,
+                "captions": example.captions,
+            },
+            ensure_ascii=False,
+        ).encode("utf-8", "surrogatepass")
+        + b"\n"
+        for example in examples
+    )
+
+
+def examples_hash(examples: Iterable[Example]) -> str:
+    """What `StoreIndex.examples_hash` holds."""
+    return _hash(examples_text(examples))
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read `examples.jsonl`."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        rows = [json.loads(line) for line in lines]
+        return [
+            Example(Path(row["picture"]), tuple(row["captions"]), row["split"], row["id"])
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            "data.store",
+            f"{path}: cannot be read ({error}); remove the folder and run `sat prepare` again",
+        ) from error
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def _reserve(path: Path, size: int) -> None:
+    with path.open("wb") as out:
+        if size and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(out.fileno(), 0, size)  # a full disk shows here, not hours later
+        out.truncate(size)

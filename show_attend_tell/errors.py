@@ -1,0 +1,22 @@
+"""UserError: a person's mistake, told in one sentence that names the remedy."""
+
+
+class UserError(Exception):
+    """What is wrong, where, and what to do; the command line prints it without a traceback.
+
+    Parameters
+    ----------
+    code
+        Short and stable, the same on the command line, over HTTP and in tests: `picture.truncated`.
+    message
+        One sentence or two: what was found, where (file and line), what was expected, the remedy.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def exit_code(self) -> int:
+        """2 for wrong usage, 1 for wrong data."""
+        return 2 if self.code.startswith("request.") else 1

@@ -1,0 +1,63 @@
+"""Files that are either whole or absent: write beside, flush, rename."""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from show_attend_tell.errors import UserError
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Give `path` the content that `write` puts into the stream, or leave it as it was.
+
+    A crash at any moment leaves the old file or the new one, and at worst a `.part` file beside it.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    write_atomically(path, lambda stream: stream.write(text.encode("utf-8")))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, readable by a person."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """Turn a failed write into a sentence with a remedy."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError("disk.full", f"{path}: the disk is full; free some space and try again")
+    return UserError("disk.unwritable", f"{path}: cannot be written ({error.strerror or error})")
+
+
+def sha256_of(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Training the model; the only part that imports PyTorch."""

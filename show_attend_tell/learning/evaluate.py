@@ -1,0 +1,113 @@
+"""Captions of a split by the search that tells, and their scores under each recipe of scoring."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.files import write_json, write_text
+from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.run import Run
+from show_attend_tell.learning.teller import TorchTeller
+from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
+from show_attend_tell.telling.search import Search, Told, tell
+
+PICTURES_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Captions of a split by id, and scores by recipe of scoring and metric."""
+
+    captions: dict[str, str]
+    told: dict[str, Told]
+    scores: dict[str, dict[str, Score]]
+
+
+def caption_rows(
+    decoder: Decoder,
+    vocabulary: Vocabulary,
+    store: FeatureStore,
+    rows: Sequence[int],
+    search: Search,
+    tell_progress: Callable[[int], None] = lambda done: None,
+) -> tuple[dict[str, str], dict[str, Told]]:
+    """The best caption of each picture, as words joined by blanks, by id."""
+    teller = TorchTeller(decoder)
+    captions: dict[str, str] = {}
+    everything: dict[str, Told] = {}
+    for i in range(0, len(rows), PICTURES_AT_ONCE):
+        some = rows[i : i + PICTURES_AT_ONCE]
+        for row, (best, *_) in zip(some, tell(teller, store.read(some), search), strict=True):
+            name = store.examples[row].id
+            captions[name] = " ".join(vocabulary.decode(best.words))
+            everything[name] = best
+        tell_progress(len(some))
+    return captions, everything
+
+
+def references(store: FeatureStore, rows: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """What people said of the same pictures, by id."""
+    return {store.examples[row].id: store.examples[row].captions for row in rows}
+
+
+def evaluate(
+    run: Run,
+    store: FeatureStore,
+    split: str,
+    search: Search,
+    tell_progress: Callable[[int], None] = lambda done: None,
+) -> Evaluation:
+    """Caption a split and score it: BLEU-1..4 under every recipe, both brevity penalties."""
+    run.refuse_other_features(store)
+    rows = store.rows(split)
+    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
+    people = references(store, rows)
+    metrics = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
+    scores = {
+        recipe: score_captions(captions, people, metrics=metrics, recipe=recipe)
+        for recipe in RECIPES
+    }
+    return Evaluation(captions, told, scores)
+
+
+def write_evaluation(
+    evaluation: Evaluation, run: Run, split: str, search: Search, folder: Path
+) -> dict[str, Any]:
+    """Leave `scores.json` and `captions.jsonl` in a folder; returns what `scores.json` holds."""
+    words = [len(one.words) for one in evaluation.told.values()]
+    result: dict[str, Any] = {
+        "run": run.folder.name,
+        "split": split,
+        "pictures": len(evaluation.captions),
+        "words_per_caption": sum(words) / len(words),
+        "search": {
+            "beam": search.beam,
+            "length_power": search.length_power,
+            "max_words": search.max_words,
+        },
+        "model": {
+            "epoch": run.meta["epoch"],
+            "vocabulary": run.vocabulary.sha256,
+            "features": run.features.encoder,
+        },
+        "scores": {
+            recipe: {name: dataclasses.asdict(score) for name, score in scores.items()}
+            for recipe, scores in evaluation.scores.items()
+        },
+    }
+    lines = [
+        json.dumps(
+            {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob},
+            ensure_ascii=False,
+        )
+        for name, caption in evaluation.captions.items()
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "captions.jsonl", "\n".join(lines) + "\n")
+    write_json(folder / "scores.json", result)
+    return result

@@ -1,0 +1,166 @@
+"""From a data set to a feature store: every picture through the encoder once.
+
+The encoder is exported and run on ONNX Runtime, which takes half to two thirds of PyTorch's time
+on a CPU (benchmarks/prepare.py); pictures are read ahead while it works.
+"""
+
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from show_attend_tell.data.features import (
+    FeatureStore,
+    StoreIndex,
+    checksum,
+    examples_hash,
+    row_bytes,
+)
+from show_attend_tell.data.layouts import Dataset
+from show_attend_tell.data.pictures import Preprocessing, frame, open_picture
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import write_json
+from show_attend_tell.learning.encoders import Encoder
+from show_attend_tell.learning.export import encoder_function
+
+BATCH = 8  # larger batches gain nothing on a CPU and cost memory
+LARGEST_FLOAT16 = 65504.0
+
+Pixels = npt.NDArray[np.uint8]
+Encode = Callable[[Pixels], npt.NDArray[np.float32]]
+
+
+class Preparation:
+    """What is to be done for a store, and the doing of it; the same call goes on after a crash."""
+
+    def __init__(self, dataset: Dataset, folder: Path, encoder: Encoder) -> None:
+        self.encoder = encoder
+        index = StoreIndex(
+            encoder=encoder.name,
+            weights_hash=encoder.weights_hash,
+            preprocessing=encoder.preprocessing,
+            grid=encoder.grid,
+            depth=encoder.depth,
+            layout=dataset.layout,
+            examples_hash=examples_hash(dataset.examples),
+        )
+        self.bytes_needed = len(dataset.examples) * row_bytes(index)
+        if not (folder / "index.json").exists():
+            refuse_full_disk(folder, self.bytes_needed)
+        self.store = FeatureStore.create(folder, index, dataset.examples)
+        self.waiting = self.store.missing()
+        self._encode = encoder_function(encoder)
+
+    def seconds_left(self) -> float:
+        """A guess, from one batch of noise through the encoder."""
+        side = self.encoder.preprocessing.size
+        noise = np.random.default_rng(0).integers(0, 256, (BATCH, side, side, 3), dtype=np.uint8)
+        self._encode(noise[:1])
+        begin = time.perf_counter()
+        self._encode(noise)
+        return (time.perf_counter() - begin) / BATCH * len(self.waiting)
+
+    def run(self, tell: Callable[[int], None] = lambda done: None) -> dict[str, str]:
+        """Encode what is waiting; `tell` hears the number of pictures done after every batch.
+
+        Returns
+        -------
+        dict
+            Pictures that could not be read, by id, and why; also kept in the store.
+        """
+        skipped: dict[str, str] = {}
+        unlike = _Unlike(self.store)
+        for rows, pixels in self._read_ahead(skipped):
+            if rows:
+                features = self._checked(rows, self._encode(pixels))
+                unlike.add(rows, features)
+                self.store.write(rows, features)
+            tell(len(rows))
+        write_json(self.store.folder / "skipped.json", skipped)
+        return skipped
+
+    def _read_ahead(self, skipped: dict[str, str]) -> Iterator[tuple[list[int], Pixels]]:
+        """Batches of rows with their pixels, read by a second thread while the encoder works."""
+        batches = [self.waiting[i : i + BATCH] for i in range(0, len(self.waiting), BATCH)]
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            ahead: deque[tuple[list[int], list[Future[Pixels]]]] = deque()
+            for batch in [*batches, [], []]:
+                ahead.append((batch, [pool.submit(self._pixels, row) for row in batch]))
+                if len(ahead) <= 2:
+                    continue
+                rows, futures = ahead.popleft()
+                good: list[int] = []
+                pixels: list[Pixels] = []
+                for row, future in zip(rows, futures, strict=True):
+                    try:
+                        pixels.append(future.result())
+                        good.append(row)
+                    except UserError as error:
+                        skipped[self.store.examples[row].id] = str(error)
+                yield good, np.stack(pixels) if pixels else np.empty(0, np.uint8)
+
+    def _pixels(self, row: int) -> Pixels:
+        return read_pixels(self.store.examples[row].picture, self.encoder.preprocessing)
+
+    def _checked(
+        self, rows: Sequence[int], features: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float16]:
+        largest = np.abs(features).max(axis=(1, 2))
+        for row, value in zip(rows, largest, strict=True):
+            if not value <= LARGEST_FLOAT16:  # also true of not-a-number
+                raise UserError(
+                    "model.out_of_range",
+                    f"{self.store.examples[row].id}: the encoder gives {value:g}, out of range; "
+                    "its weights or their preprocessing are not what they claim to be",
+                )
+        return features.astype(np.float16)
+
+
+class _Unlike:
+    """Refuses an encoder that gives two different pictures the same features."""
+
+    def __init__(self, store: FeatureStore) -> None:
+        self.store = store
+        self.seen = {int(value): row for row, value in enumerate(store.checksums()) if value}
+
+    def add(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
+        for row, one in zip(rows, features, strict=True):
+            other = self.seen.setdefault(checksum(one), row)
+            if other != row and not self._same_picture(row, other):
+                first, second = self.store.examples[other].id, self.store.examples[row].id
+                raise UserError(
+                    "model.collapsed",
+                    f"{first} and {second} are different pictures with the same features; "
+                    "the encoder's weights or their preprocessing are not what they claim to be",
+                )
+
+    def _same_picture(self, row: int, other: int) -> bool:
+        preprocessing = self.store.index.preprocessing
+        first, second = (
+            read_pixels(self.store.examples[one].picture, preprocessing) for one in (row, other)
+        )
+        return bool(np.array_equal(first, second))
+
+
+def read_pixels(path: Path, preprocessing: Preprocessing) -> Pixels:
+    """A picture file as the square that the encoder sees."""
+    return frame(open_picture(path, least_side=preprocessing.resize), preprocessing)
+
+
+def refuse_full_disk(folder: Path, bytes_needed: int) -> None:
+    """Stop before the work when its result cannot be kept."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if free < bytes_needed:
+        raise UserError(
+            "disk.full",
+            f"{folder}: features take {bytes_needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+            "free some space or choose another folder",
+        )

@@ -1,0 +1,274 @@
+"""A recipe: every choice that makes one training run, typed, frozen, read from TOML.
+
+The file speaks first, `--set section.key=value` second. There is no inheritance between recipes
+and no other source of values: what a file leaves out has the default written here.
+"""
+
+import difflib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
+
+from show_attend_tell.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_SHIPPED = Path(__file__).resolve().parents[1] / "recipes"
+
+# TOML has no null, so the word "none" stands for "not at all" where a number may be absent.
+_NONE = "none"
+_absent = BeforeValidator(lambda value: None if value == _NONE else value)
+MaybeInt = Annotated[PositiveInt | None, _absent]
+MaybeFloat = Annotated[PositiveFloat | None, _absent]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class EncoderSection(_Section):
+    """Where the annotation vectors must come from; a store of other features is refused."""
+
+    name: str = "efficientnet-lite2"  # best words per second of the encoders that install from PyPI
+    # Places a side of the map (14 gives L = 196); none: whatever the store holds.
+    grid: MaybeInt = Field(None, examples=[14])
+    # Pixels a side of the picture given to the encoder; none: whatever the store holds.
+    size: MaybeInt = Field(None, examples=[224])
+    fit: Literal["crop", "squeeze"] = "crop"  # crop: centre square; squeeze: all of it, distorted
+
+
+class VocabularySection(_Section):
+    """Which words the model can say."""
+
+    size: PositiveInt = 10_000  # K; the paper's fixed vocabulary (section 5.1)
+    minimum_count: PositiveInt = 1  # rarer words become the unknown word; 1: none is too rare
+    punctuation: bool = True  # keep it as words; the references of the paper's scores do
+
+
+class ModelSection(_Section):
+    """The decoder (section 3.1) and what is done to the annotations before it."""
+
+    attention: Literal["soft"] = "soft"  # section 4.2
+    # Layer norm of each annotation vector: conv5_4 reaches 300 with a mean of 1.
+    annotation_norm: Literal["none", "layer"] = "none"
+    # A learned linear map of the annotations to this width first; none: as they are.
+    annotation_width: MaybeInt = Field(None, examples=[512])
+    hidden: PositiveInt = 512  # n, the LSTM's width; the paper does not give it
+    word: PositiveInt = 300  # m, the embedding's width; the paper does not give it
+    attention_width: PositiveInt = 512  # hidden layer of the scorer f_att; the authors' code: D
+    gate: bool = True  # beta, the scalar that says how much the picture matters (section 4.2.1)
+    readout: Literal["linear", "tanh"] = "linear"  # equation 7 is linear; the authors' code: tanh
+    # Two MLPs for h_0 and c_0 (paper), or one hidden layer for both (authors' code).
+    initial: Literal["separate", "shared"] = "separate"
+    start: Literal["zero", "learned"] = "zero"  # input before the first word; authors' code: zero
+    dropout: Fraction = 0.5  # used, rate not given; the authors' code: 0.5
+
+
+class TrainingSection(_Section):
+    """The objective (equation 14) and the walk down it."""
+
+    batch: PositiveInt = 64  # captions of one length in a mini-batch (section 4.3)
+    optimiser: Literal["rmsprop", "adam"] = "adam"  # paper: RMSProp for Flickr8k, else Adam
+    learning_rate: PositiveFloat = 4e-4
+    decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # learning rate's factor an epoch; 1.0: off
+    decay_after: NonNegativeInt = 0  # the epoch after which `decay` begins
+    # Longest gradient allowed (norm over all weights); none: as it comes, as the authors do.
+    clip: MaybeFloat = Field(None, examples=[5.0])
+    label_smoothing: Fraction = 0.0  # share of each target spread over all words
+    double_stochastic: NonNegativeFloat = 1.0  # lambda of equation 14, *summed* over places
+    average: Fraction = 0.0  # moving average of the weights, kept a step; 0.0: off
+    # Which length comes next: in proportion to the captions left, or the authors' round-robin.
+    length_order: Literal["random", "authors"] = "random"
+    epochs: PositiveInt = 20  # the most; `patience` usually ends it sooner
+    patience: PositiveInt = 3  # epochs without a better dev BLEU-4 before stopping
+    seed: NonNegativeInt = 1
+    save_minutes: NonNegativeFloat = 2.0  # the most work that a crash can cost
+
+
+class SearchSection(_Section):
+    """How a caption is found, for dev scores and for the exported model."""
+
+    beam: PositiveInt = 5
+    length_power: NonNegativeFloat = 0.0  # score divided by length to this power; 0.0: raw sum
+    max_words: PositiveInt = 30
+
+
+class Recipe(_Section):
+    """All that is needed to train a model again.
+
+    Examples
+    --------
+    >>> recipe = load_recipe("paper/flickr8k-soft", ["training.batch=32"])
+    >>> recipe.training.batch, recipe.encoder.name
+    (32, 'vgg19')
+    """
+
+    encoder: EncoderSection = EncoderSection()
+    vocabulary: VocabularySection = VocabularySection()
+    model: ModelSection = ModelSection()
+    training: TrainingSection = TrainingSection()
+    search: SearchSection = SearchSection()
+
+    def to_toml(self) -> str:
+        """Every key with its value; reading it again gives an equal recipe."""
+        return tomli_w.dumps(
+            {
+                section: {key: _NONE if value is None else value for key, value in table.items()}
+                for section, table in self.model_dump().items()
+            }
+        )
+
+
+def shipped_recipes() -> list[str]:
+    """Names that `load_recipe` knows, sorted.
+
+    Examples
+    --------
+    >>> "paper/flickr8k-soft" in shipped_recipes()
+    True
+    """
+    files = _SHIPPED.rglob("*.toml")
+    return sorted(path.relative_to(_SHIPPED).with_suffix("").as_posix() for path in files)
+
+
+def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe that ships with the package, or a `.toml` file, then apply the overrides.
+
+    Parameters
+    ----------
+    name_or_path
+        A name of `shipped_recipes()`, or a path that ends in `.toml`.
+    overrides
+        `section.key=value`, as `--set` takes them; the value is a TOML literal or a bare word.
+
+    Raises
+    ------
+    UserError
+        `request.recipe`: no such recipe, not TOML, an unknown key, or a value that does not fit.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}  # who gave each key its value, to be named when it does not fit
+    for key, value in _flatten(_read(name_or_path)):
+        values[key], sources[key] = value, name_or_path
+    for override in overrides:
+        key, value = _parse_override(override)
+        values[key], sources[key] = value, "--set"
+
+    tables: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        if key not in _KEYS:
+            raise _refuse(f"{sources[key]}: unknown key {key}; {_hint(key)}")
+        section, name = key.split(".")
+        tables.setdefault(section, {})[name] = value
+    try:
+        return Recipe.model_validate(tables)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"][:2])
+        should = first["msg"].removeprefix("Input ")
+        example = f"{key} = {_literal(_KEYS[key])}"
+        raise _refuse(
+            f"{sources[key]}: {key} = {_literal(values[key])} {should}; write for example {example}"
+        ) from error
+
+
+def _example_values() -> Iterator[tuple[str, Any]]:
+    for section, table in Recipe():
+        for name, field in type(table).model_fields.items():
+            yield f"{section}.{name}", field.examples[0] if field.examples else field.default
+
+
+_KEYS = dict(_example_values())  # every `section.key`, with a value that fits
+
+
+def _read(name_or_path: str) -> dict[str, Any]:
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        names = shipped_recipes()
+        if name_or_path not in names:
+            near = difflib.get_close_matches(name_or_path, names, n=1)
+            guess = f" (did you mean {near[0]}?)" if near else ""
+            raise _refuse(
+                f"unknown recipe {name_or_path}{guess}; "
+                f"there are {', '.join(names)}, and a file of your own ends in .toml"
+            )
+        path = _SHIPPED / f"{name_or_path}.toml"
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError as error:
+        raise _refuse(f"{path}: no such file") from error
+    except OSError as error:
+        raise _refuse(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise _refuse(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise _refuse(f"{path}: not valid TOML: {error}") from error
+
+
+def _flatten(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for section, table in document.items():
+        if isinstance(table, dict):
+            yield from ((f"{section}.{key}", value) for key, value in table.items())
+        else:
+            yield section, table
+
+
+def _parse_override(text: str) -> tuple[str, Any]:
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise _refuse(
+            f"--set {text}: no value; write section.key=value, for example training.batch=32"
+        )
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value  # a bare word: a shell has eaten the quotes, or none were typed
+
+
+def _hint(unknown: str) -> str:
+    """Say which key was probably meant, or which ones there are."""
+
+    def likeness(known: str) -> tuple[float, float]:
+        # The key's own name counts first: a right name is often put into a wrong section.
+        names = unknown.rpartition(".")[2], known.rpartition(".")[2]
+        return _ratio(*names), _ratio(unknown, known)
+
+    nearest = max(_KEYS, key=likeness)
+    if likeness(nearest)[0] >= 0.6:
+        return f"did you mean {nearest}?"
+    section = unknown.partition(".")[0]
+    names = [key.partition(".")[2] for key in _KEYS if key.startswith(f"{section}.")]
+    if names:
+        return f"the keys of [{section}] are {', '.join(names)}"
+    return f"the sections are {', '.join(Recipe.model_fields)}"
+
+
+def _ratio(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _refuse(message: str) -> UserError:
+    return UserError("request.recipe", message)

@@ -1,0 +1,96 @@
+"""A run folder: what a training run leaves behind, opened to be used."""
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import show_attend_tell
+from show_attend_tell.data.features import FeatureStore, StoreIndex
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.recipe import Recipe, load_recipe
+
+RECIPE, VOCABULARY, BEST, LAST = (
+    "recipe.toml",
+    "vocabulary.txt",
+    "best.safetensors",
+    "last.safetensors",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model: recipe, vocabulary and the weights that were best on dev."""
+
+    folder: Path
+    recipe: Recipe
+    vocabulary: Vocabulary
+    decoder: Decoder
+    features: StoreIndex  # what the annotations must be
+    meta: dict[str, Any]  # score and epoch of the weights, versions
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """Open a run whose training has reached its first dev score."""
+        recipe = open_recipe(folder)
+        if not (folder / BEST).exists():
+            raise UserError(
+                "model.missing",
+                f"{folder}: no dev score has been reached yet, so there is no best model; "
+                "go on with `sat train ... --resume`",
+            )
+        tensors, meta, _ = checkpoint.load_newest(folder / BEST)
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        refuse_other_vocabulary(folder, vocabulary, meta)
+        features = StoreIndex.model_validate(meta["features"])
+        decoder = Decoder(recipe.model, features.depth, len(vocabulary))
+        decoder.load_state_dict(tensors)
+        return cls(folder, recipe, vocabulary, decoder.eval(), features, meta)
+
+    def refuse_other_features(self, store: FeatureStore) -> None:
+        """Refuse features that the model was not trained on."""
+        refuse_other_features(self.folder, self.features, store)
+
+
+def open_recipe(folder: Path) -> Recipe:
+    """The resolved recipe of a run folder."""
+    if not (folder / RECIPE).exists():
+        raise UserError("model.missing", f"{folder}: not a run folder; `sat train` makes one")
+    return load_recipe(str(folder / RECIPE))
+
+
+def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str, Any]) -> None:
+    """Refuse to put the weights of one vocabulary together with the words of another."""
+    if vocabulary.sha256 != meta["vocabulary"]:
+        raise UserError(
+            "model.vocabulary",
+            f"{folder / VOCABULARY}: not the vocabulary that the weights were trained with "
+            f"({vocabulary.sha256[:12]} instead of {meta['vocabulary'][:12]}); "
+            "restore the run's own file",
+        )
+
+
+def refuse_other_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
+    """Refuse features of another encoder, other weights or another preprocessing."""
+    for name in ("encoder", "weights_hash", "preprocessing", "grid", "depth"):
+        wanted, found = getattr(trained_on, name), getattr(store.index, name)
+        if wanted != found:
+            raise UserError(
+                "model.features",
+                f"{store.folder}: its features do not fit {folder} ({name} is {found}, "
+                f"trained with {wanted}); prepare the pictures with the run's own encoder",
+            )
+
+
+def versions() -> dict[str, str]:
+    """What made a file, for its metadata."""
+    return {
+        "show_attend_tell": show_attend_tell.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,456 @@
+"""The loop: same-length mini-batches, early stopping on BLEU-4 of free-running dev captions.
+
+A run can be killed at any moment and goes on to the same bits: everything random is drawn from the
+seed and the number of the step or epoch, so the state is weights, optimiser, average and a place.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import cannot_write, write_text
+from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.batches import Batch, epoch_batches
+from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.evaluate import caption_rows, references
+from show_attend_tell.learning.history import Event, History, draw_curves, read
+from show_attend_tell.learning.objectives import Cost, soft_cost
+from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
+from show_attend_tell.learning.run import (
+    BEST,
+    LAST,
+    RECIPE,
+    VOCABULARY,
+    open_recipe,
+    refuse_other_features,
+    refuse_other_vocabulary,
+    versions,
+)
+from show_attend_tell.scoring import BLEU, score_captions
+from show_attend_tell.telling.search import Search
+
+STEPS_A_LINE = 20  # of log.jsonl; each line averages the steps since the one before
+
+
+@dataclass
+class Place:
+    """Where in the run we are, and what it has reached."""
+
+    step: int = 0  # updates done
+    epoch: int = 0  # epochs done
+    batch: int = 0  # batches done of this epoch
+    best_score: float = -1.0  # dev BLEU-4
+    best_epoch: int = 0
+
+
+@dataclass
+class Captions:
+    """The captions of a split as the decoder learns them."""
+
+    rows: list[int] = field(default_factory=list)  # of the store, one a caption
+    words: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, store: FeatureStore, split: str, vocabulary: Vocabulary) -> "Captions":
+        """Every caption of the pictures whose features are there."""
+        captions = cls()
+        for row in store.rows(split):
+            for caption in store.examples[row].captions:
+                captions.rows.append(row)
+                captions.words.append(vocabulary.encode(caption))
+        return captions
+
+    def lengths(self) -> list[int]:
+        """Words of each caption, the end word among them."""
+        return [len(words) for words in self.words]
+
+
+def train(
+    store: FeatureStore,
+    folder: Path,
+    recipe: Recipe | None,
+    *,
+    resume: bool = False,
+    watch: Callable[[Event], None] = lambda event: None,
+) -> None:
+    """Train a model into a run folder, or go on with one.
+
+    Parameters
+    ----------
+    store
+        The prepared data set; every picture that `sat prepare` could read must be done.
+    folder
+        The run folder; made if it is not there.
+    recipe
+        What to train; when resuming, None for the run's own.
+    resume
+        Go on where the run stopped; without it a folder that holds a run is refused.
+    watch
+        Hears every event, and one called "progress" after each step.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C or SIGTERM, once the state is saved.
+    UserError
+        What a person can mend; the state on disk is the last good one.
+    """
+    store.refuse_half_made()
+    if (folder / RECIPE).exists():
+        recipe = _recipe_to_resume(folder, recipe, resume)
+    elif recipe is None:
+        raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
+    _refuse_other_encoder(recipe.encoder, store)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with RunLock(folder):
+        _Trainer(store, folder, recipe, watch).run()
+
+
+def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
+    if not resume:
+        raise UserError(
+            "run.exists",
+            f"{folder}: holds a run already; add --resume to go on with it, or name another folder",
+        )
+    own = open_recipe(folder)
+    if recipe is not None and recipe != own:
+        raise UserError(
+            "run.recipe",
+            f"{folder}: was begun with another recipe (see {folder / RECIPE}); "
+            "leave out --recipe and --set to go on with its own, or name another folder",
+        )
+    return own
+
+
+def _refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
+    index = store.index
+    found = {
+        "name": index.encoder,
+        "grid": index.grid[0],
+        "size": index.preprocessing.size,
+        "fit": index.preprocessing.fit,
+    }
+    for name, value in found.items():
+        asked = getattr(wanted, name)
+        if asked is not None and asked != value:
+            raise UserError(
+                "model.features",
+                f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
+                f"{value}; prepare others, or say --set encoder.{name}={value}",
+            )
+
+
+class _Trainer:
+    def __init__(
+        self, store: FeatureStore, folder: Path, recipe: Recipe, watch: Callable[[Event], None]
+    ) -> None:
+        self.store, self.folder, self.recipe, self.watch = store, folder, recipe, watch
+        words = recipe.vocabulary
+        self.vocabulary = Vocabulary.build(
+            (caption for row in store.rows("train") for caption in store.examples[row].captions),
+            size=words.size,
+            minimum_count=words.minimum_count,
+            punctuation=words.punctuation,
+        )
+        self.captions = Captions.of(store, "train", self.vocabulary)
+        self.dev = Captions.of(store, "dev", self.vocabulary)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.training.seed)
+            self.decoder = Decoder(recipe.model, store.index.depth, len(self.vocabulary))
+        self.optimiser = _optimiser(self.decoder, recipe.training)
+        self.average = (
+            {name: tensor.detach().clone() for name, tensor in self.decoder.state_dict().items()}
+            if recipe.training.average
+            else None
+        )
+        self.place = Place()
+        self.saved_at = time.monotonic()
+        self.tally = _Tally()
+        if (folder / LAST).exists() or checkpoint.previous_of(folder / LAST).exists():
+            self._restore()
+        else:
+            self.vocabulary.save(folder / VOCABULARY)
+            write_text(folder / RECIPE, recipe.to_toml())
+        self.history = History(folder)
+        self.history.truncate_after(self.place.step)
+
+    def run(self) -> None:
+        training = self.recipe.training
+        self._tell(
+            {
+                "event": "start",
+                "step": self.place.step,
+                "epoch": self.place.epoch,
+                "words": len(self.vocabulary),
+                "captions": len(self.captions.words),
+                "parameters": sum(p.numel() for p in self.decoder.parameters()),
+                "batches_per_epoch": len(self._epoch_order(0)),
+                "epochs": training.epochs,
+                "threads": torch.get_num_threads(),
+            }
+        )
+        with _asked_to_stop() as asked:
+            while not (reason := self._reason_to_stop()):
+                self._epoch(asked)
+                self._judge()
+        self._tell({"event": "stop", "step": self.place.step, "reason": reason})
+
+    def _reason_to_stop(self) -> str:
+        training, place = self.recipe.training, self.place
+        if place.epoch - place.best_epoch >= training.patience:
+            return f"dev BLEU-4 has not risen for {training.patience} epochs"
+        if place.epoch >= training.epochs:
+            return f"all {training.epochs} epochs are done"
+        return ""
+
+    def _epoch_order(self, epoch: int) -> list[Batch]:
+        training = self.recipe.training
+        seed = (training.seed, epoch)
+        return epoch_batches(
+            self.captions.lengths(), training.batch, seed, order=training.length_order
+        )
+
+    def _epoch(self, asked: "_Asked") -> None:
+        """Every batch of this epoch that is not done yet."""
+        order = self._epoch_order(self.place.epoch)
+        self._set_learning_rate()
+        for batch in order[self.place.batch :]:
+            cost, gradient_norm = self._step(batch)
+            self.place.step += 1
+            self.place.batch += 1
+            self._log_step(cost, gradient_norm, len(batch), len(order))
+            overdue = time.monotonic() - self.saved_at > self.recipe.training.save_minutes * 60
+            if overdue or asked.to_stop:
+                self._save()
+            if asked.to_stop:
+                raise KeyboardInterrupt
+        self._save()
+
+    def _step(self, batch: Batch) -> tuple[Cost, float]:
+        training = self.recipe.training
+        annotations = torch.from_numpy(self.store.read([self.captions.rows[i] for i in batch]))
+        captions = torch.tensor([self.captions.words[i] for i in batch])
+        generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
+        self.optimiser.zero_grad()
+        lesson = self.decoder.teach(annotations, captions, generator)
+        cost = soft_cost(
+            self.decoder,
+            lesson,
+            captions,
+            double_stochastic=training.double_stochastic,
+            label_smoothing=training.label_smoothing,
+        )
+        cost.loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), training.clip or math.inf)
+        self._refuse_nonsense(cost, float(norm))
+        self.optimiser.step()
+        if self.average is not None:
+            # A young average forgets fast, so that it is not held back by the first weights.
+            decay = min(training.average, (1 + self.place.step) / (10 + self.place.step))
+            for name, tensor in self.decoder.state_dict().items():
+                self.average[name].lerp_(tensor, 1 - decay)
+        return cost, float(norm)
+
+    def _refuse_nonsense(self, cost: Cost, gradient_norm: float) -> None:
+        terms = {"likelihood": cost.nats, "penalty": cost.penalty, "gradient": gradient_norm}
+        for term, value in terms.items():
+            if not math.isfinite(value):
+                raise UserError(
+                    "training.diverged",
+                    f"{self.folder}: the {term} became {value} at step {self.place.step + 1}; the "
+                    "state of an earlier step is kept; train again with a smaller "
+                    "training.learning_rate or with training.clip=5",
+                )
+
+    def _set_learning_rate(self) -> None:
+        training = self.recipe.training
+        exponent = max(0, self.place.epoch + 1 - training.decay_after)
+        for group in self.optimiser.param_groups:
+            group["lr"] = training.learning_rate * training.decay**exponent
+
+    def _judge(self) -> None:
+        """Score the epoch on dev; keep the weights if they are the best so far."""
+        begin = time.perf_counter()
+        judged = Decoder(self.recipe.model, self.store.index.depth, len(self.vocabulary))
+        judged.load_state_dict(self.average or self.decoder.state_dict())
+        judged.eval()
+        rows = self.store.rows("dev")
+        options = self.recipe.search
+        search = Search(
+            beam=options.beam, length_power=options.length_power, max_words=options.max_words
+        )
+        captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
+        scores = score_captions(captions, references(self.store, rows), recipe="authors")
+        place = self.place
+        place.epoch, place.batch = place.epoch + 1, 0
+        if scores["BLEU-4"].value > place.best_score:
+            place.best_score, place.best_epoch = scores["BLEU-4"].value, place.epoch
+            facts = {**self._facts(), "epoch": place.epoch, "BLEU-4": place.best_score}
+            checkpoint.save(self.folder / BEST, judged.state_dict(), facts)
+        self._tell(
+            {
+                "event": "dev",
+                "step": place.step,
+                "epoch": place.epoch,
+                **{name: scores[name].value for name in BLEU},
+                "nats_per_word": self._dev_nats(judged),
+                "words_per_caption": float(np.mean([len(one.words) for one in told.values()])),
+                "unique_captions": len(set(captions.values())),
+                "seconds": time.perf_counter() - begin,
+                "best": place.best_epoch == place.epoch,
+            }
+        )
+        draw_curves(read(self.history.path), self.folder / "curves.png")
+        self._save()
+
+    @torch.inference_mode()
+    def _dev_nats(self, decoder: Decoder) -> float:
+        """−log p a word of the dev captions; only a loss, never a score."""
+        nats, words = 0.0, 0
+        for batch in epoch_batches(self.dev.lengths(), 64, (0,), order="random"):
+            annotations = torch.from_numpy(self.store.read([self.dev.rows[i] for i in batch]))
+            captions = torch.tensor([self.dev.words[i] for i in batch])
+            lesson = decoder.teach(annotations, captions)
+            cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
+            nats, words = nats + cost.nats, words + cost.words
+        return nats / words
+
+    def _log_step(self, cost: Cost, gradient_norm: float, captions: int, batches: int) -> None:
+        tally, place = self.tally, self.place
+        tally.add(cost, gradient_norm, captions)
+        learning_rate = self.optimiser.param_groups[0]["lr"]
+        event = {
+            "step": place.step,
+            "epoch": place.epoch + 1,
+            "batch": place.batch,
+            "batches": batches,
+        }
+        self.watch({"event": "progress", **event, **tally.means()})
+        if place.step % STEPS_A_LINE == 0 or place.batch == batches:
+            self._tell({"event": "step", **event, **tally.means(), "learning_rate": learning_rate})
+            self.tally = _Tally()
+
+    def _tell(self, event: Event) -> None:
+        self.history.append(event)
+        self.watch(event)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "vocabulary": self.vocabulary.sha256,
+            "features": self.store.index.model_dump(),
+            "recipe": self.recipe.model_dump(),
+            "versions": versions(),
+        }
+
+    def _save(self) -> None:
+        tensors, optimiser = checkpoint.pack({"optimiser": self.optimiser.state_dict()})
+        tensors |= {f"decoder.{name}": tensor for name, tensor in self.decoder.state_dict().items()}
+        tensors |= {f"average.{name}": tensor for name, tensor in (self.average or {}).items()}
+        meta = {**self._facts(), "place": asdict(self.place), "optimiser": optimiser}
+        checkpoint.save(self.folder / LAST, tensors, meta)
+        self.saved_at = time.monotonic()
+
+    def _restore(self) -> None:
+        tensors, meta, _ = checkpoint.load_newest(self.folder / LAST)
+        refuse_other_vocabulary(self.folder, self.vocabulary, meta)
+        refuse_other_features(
+            self.folder, type(self.store.index).model_validate(meta["features"]), self.store
+        )
+        self.place = Place(**meta["place"])
+        self.optimiser.load_state_dict(checkpoint.unpack(tensors, meta["optimiser"])["optimiser"])
+        self.decoder.load_state_dict(_under("decoder.", tensors))
+        if self.average is not None:
+            self.average = _under("average.", tensors)
+
+
+class _Tally:
+    """Means of the terms of the loss since the last line of the log."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+        self.nats = self.words = self.penalty = self.floor = self.norm = 0.0
+        self.captions = self.steps = 0
+
+    def add(self, cost: Cost, gradient_norm: float, captions: int) -> None:
+        self.nats += cost.nats
+        self.words += cost.words
+        self.penalty += cost.penalty
+        self.floor += cost.floor
+        self.norm += gradient_norm
+        self.captions += captions
+        self.steps += 1
+
+    def means(self) -> dict[str, float]:
+        return {
+            "nats_per_word": self.nats / self.words,
+            "penalty_excess": (self.penalty - self.floor) / self.steps,
+            "penalty_floor": self.floor / self.steps,
+            "gradient_norm": self.norm / self.steps,
+            "captions_per_second": self.captions / (time.perf_counter() - self.begin),
+        }
+
+
+def _optimiser(decoder: Decoder, training: TrainingSection) -> torch.optim.Optimizer:
+    if training.optimiser == "adam":
+        return torch.optim.Adam(decoder.parameters(), lr=training.learning_rate, fused=True)
+    # The authors' constants (Graves 2013): decay 0.95, momentum 0.9, centred, and their 1e-4 under
+    # the root, which is 1e-2 beside it.
+    return torch.optim.RMSprop(
+        decoder.parameters(),
+        lr=training.learning_rate,
+        alpha=0.95,
+        eps=1e-2,
+        momentum=0.9,
+        centered=True,
+    )
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)
+    }
+
+
+@dataclass
+class _Asked:
+    to_stop: bool = False
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[_Asked]:
+    """Let Ctrl-C, SIGTERM and a closed terminal wait for the end of a step; a second does not."""
+    asked = _Asked()
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if asked.to_stop:
+            raise KeyboardInterrupt
+        asked.to_stop = True
+
+    signals = [
+        signal.SIGINT,
+        signal.SIGTERM,
+        *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
+    ]
+    before = {number: signal.signal(number, hear) for number in signals}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

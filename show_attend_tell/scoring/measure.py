@@ -1,0 +1,189 @@
+"""Captions to statistics: a row of summable numbers a caption, and a formula for their sum.
+
+The same formula gives the score of one caption (its row), of the whole set (the sum of rows) and
+of a resample.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.scoring import tokens
+from show_attend_tell.scoring.bleu import bleu, bleu_rows
+from show_attend_tell.scoring.ngrams import ORDERS
+
+Rows = NDArray[np.float64]
+
+# Raised whenever the same captions could get another number.
+SIGNATURE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is done to text before it is compared, and which BLEU a bare `BLEU-n` means."""
+
+    name: str
+    tokenise: Callable[[str], str]  # caption -> words joined by single blanks
+    brevity_penalty: bool
+    signature: str
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("authors", tokens.authors, False, "tok:blanks|case:lc|punct:kept"),
+        Recipe("plain", tokens.plain, False, "tok:blanks|case:lc|punct:dropped"),
+        Recipe("coco", tokens.ptb, True, "tok:ptb-3.4.1|case:lc|punct:coco17|lines:space"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How to count, and what the counts are worth."""
+
+    count: Callable[[Sequence[str], Sequence[Sequence[str]]], Rows]
+    formula: Callable[[Rows], Rows]
+    signature: str
+
+
+# Bare names follow the recipe: `BLEU-4` is `BLEU-4-bp` under coco's, -nobp under the authors'.
+BLEU = tuple(f"BLEU-{order}" for order in range(1, ORDERS + 1))
+
+METRICS = {
+    f"BLEU-{order}-{name}": Metric(
+        bleu_rows,
+        partial(bleu, order=order, brevity_penalty=name == "bp"),
+        f"bleu:closest,{name},eps1e-15/1e-9",
+    )
+    for name in ("bp", "nobp")
+    for order in range(1, ORDERS + 1)
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric over one set of captions.
+
+    Parameters
+    ----------
+    ids
+        The pictures, sorted, so that no result depends on the order in which captions came.
+    rows
+        (captions, k): what the metric counted.
+    formula
+        (..., k) -> (...): the score of a row, or of a sum of rows.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    rows: Rows
+    formula: Callable[[Rows], Rows]
+    signature: str
+
+    @property
+    def value(self) -> float:
+        """The score of the whole set."""
+        return float(self.formula(self.rows.sum(axis=0)))
+
+    @property
+    def per_caption(self) -> dict[str, float]:
+        """The score of every caption alone."""
+        return dict(zip(self.ids, self.formula(self.rows).tolist(), strict=True))
+
+
+def measure(
+    candidates: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    metrics: Sequence[str] = BLEU,
+    recipe: str | Recipe = "coco",
+) -> dict[str, Measured]:
+    """Measure one caption a picture against the picture's references.
+
+    Parameters
+    ----------
+    candidates
+        The caption of each picture; empty text is allowed and scores 0.
+    references
+        The references of the same pictures, at least one each.
+    metrics
+        Names out of `METRICS`, or `BLEU-1` to `BLEU-4`, whose brevity penalty the recipe decides.
+    recipe
+        A name out of `RECIPES`, or a recipe of one's own.
+    """
+    if isinstance(recipe, str):
+        recipe = RECIPES[_known(recipe, RECIPES, "recipe")]
+    penalty = "bp" if recipe.brevity_penalty else "nobp"
+    chosen = {
+        name: METRICS[_known(f"{name}-{penalty}" if name in BLEU else name, METRICS, "metric")]
+        for name in metrics
+    }
+    ids = _common_ids(candidates, references)
+    captions = [recipe.tokenise(candidates[id_]) for id_ in ids]
+    own_references = [[recipe.tokenise(text) for text in references[id_]] for id_ in ids]
+    counts = {
+        count: count(captions, own_references) for count in {m.count for m in chosen.values()}
+    }
+    setting = f"nrefs:{_span(map(len, own_references))}|n:{len(ids)}|{recipe.signature}"
+    return {
+        name: Measured(
+            name,
+            ids,
+            counts[metric.count],
+            metric.formula,
+            f"{setting}|{metric.signature}|v:{SIGNATURE_VERSION}",
+        )
+        for name, metric in chosen.items()
+    }
+
+
+def _known(name: str, names: Iterable[str], kind: str) -> str:
+    names = list(names)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UserError(
+        f"request.{kind}", f"unknown {kind} {name!r}: {hint}Known are {', '.join(names)}"
+    )
+
+
+def _common_ids(
+    candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    ids = tuple(sorted(references))
+    if not ids:
+        raise UserError("score.empty", "there are no references; give at least one picture's")
+    if missing := sorted(references.keys() - candidates.keys()):
+        raise UserError(
+            "score.missing",
+            f"{len(missing)} of {len(ids)} pictures have references but no caption "
+            f"({_some(missing)}); caption them too, or leave their references out",
+        )
+    if extra := sorted(candidates.keys() - references.keys()):
+        raise UserError(
+            "score.extra",
+            f"{len(extra)} of {len(candidates)} captions belong to no picture with references "
+            f"({_some(extra)}); give their references, or leave them out",
+        )
+    for id_ in ids:
+        if isinstance(references[id_], str):
+            raise TypeError(f"references of {id_!r} must be a list of captions, not one text")
+        if not references[id_]:
+            raise UserError("score.no_reference", f"picture {id_} has an empty list of references")
+    return ids
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+
+
+def _span(sizes: Iterable[int]) -> str:
+    low, *_, high = sorted((*sizes,) * 2)
+    return str(low) if low == high else f"{low}-{high}"

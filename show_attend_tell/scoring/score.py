@@ -1,0 +1,46 @@
+"""Scores: each a number, its interval if asked for, and the signature that says how it was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from show_attend_tell.scoring.measure import BLEU, Recipe, measure
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric's value over a set of captions.
+
+    Parameters
+    ----------
+    low, high
+        The 95 % bootstrap interval; None where none was asked for.
+    signature
+        Everything that must be equal before two values may be compared.
+    """
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    signature: str
+
+
+def score_captions(
+    candidates: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    metrics: Sequence[str] = BLEU,
+    recipe: str | Recipe = "coco",
+) -> dict[str, Score]:
+    """Score one caption a picture against the picture's references.
+
+    The arguments are those of `measure`, which also gives per-caption scores.
+
+    >>> score = score_captions({"1": "a dog"}, {"1": ["a dog runs"]}, recipe="plain")["BLEU-1"]
+    >>> round(score.value, 6), score.signature
+    (1.0, 'nrefs:1|n:1|tok:blanks|case:lc|punct:dropped|bleu:closest,nobp,eps1e-15/1e-9|v:1')
+    """
+    measured = measure(candidates, references, metrics=metrics, recipe=recipe)
+    return {
+        name: Score(name, one.value, None, None, one.signature) for name, one in measured.items()
+    }

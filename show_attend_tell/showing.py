@@ -1,0 +1,88 @@
+"""A feature store or a run folder at a glance: what `sat show` tells of what we made ourselves."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from show_attend_tell.data.features import FeatureStore
+
+
+def facts_of(folder: Path) -> dict[str, Any] | None:
+    """What a store or a run holds, in plain words; None for anything else."""
+    if (folder / "index.json").exists():
+        return _of_store(FeatureStore.open(folder))
+    if (folder / "recipe.toml").exists():
+        return _of_run(folder)
+    return None
+
+
+def print_facts(facts: dict[str, Any], console: Console) -> None:
+    """One line a fact, nested ones below their name."""
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid.add_column(style="dim")
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = "\n".join(f"{key}: {part}" for key, part in value.items())
+        grid.add_row(name, str(value))
+    console.print(grid)
+
+
+def _of_store(store: FeatureStore) -> dict[str, Any]:
+    index = store.index
+    missing = set(store.missing())
+    splits = Counter(example.split for example in store.examples)
+    done = Counter(e.split for row, e in enumerate(store.examples) if row not in missing)
+    rows, columns = index.grid
+    picture = index.preprocessing
+    seen = "the whole picture squeezed to" if picture.fit == "squeeze" else "the central"
+    return {
+        "what": "feature store",
+        "data set": index.layout,
+        "encoder": index.encoder,
+        "weights": index.weights_hash,
+        "features": f"{rows} × {columns} places of {index.depth} numbers, float16",
+        "pictures seen as": f"{seen} {picture.size} × {picture.size} pixels",
+        "normalised by": f"mean {picture.mean}, std {picture.std}",
+        "size": f"{(store.folder / 'features.f16').stat().st_size / 1e9:.2f} GB",
+        "pictures": {split: f"{done[split]:,} of {count:,}" for split, count in splits.items()},
+        "skipped": store.skipped() or "none",
+    }
+
+
+def _of_run(folder: Path) -> dict[str, Any]:
+    from show_attend_tell.learning.history import read
+    from show_attend_tell.learning.recipe import load_recipe
+
+    recipe = load_recipe(str(folder / "recipe.toml"))
+    facts: dict[str, Any] = {
+        "what": "training run",
+        "encoder": recipe.encoder.name,
+        "attention": recipe.model.attention,
+        "sizes": f"hidden {recipe.model.hidden}, word {recipe.model.word}, "
+        f"attention {recipe.model.attention_width}",
+        "optimiser": f"{recipe.training.optimiser} at {recipe.training.learning_rate:g}",
+    }
+    events = read(folder / "log.jsonl") if (folder / "log.jsonl").exists() else []
+    devs = [event for event in events if event["event"] == "dev"]
+    facts["dev BLEU-1..4"] = {
+        f"epoch {event['epoch']}": " ".join(f"{100 * event[f'BLEU-{n}']:.2f}" for n in range(1, 5))
+        + f", loss {event['nats_per_word']:.3f} nats a word"
+        for event in devs
+    } or "none yet"
+    if devs:
+        best = max(devs, key=lambda event: float(event["BLEU-4"]))
+        facts["best"] = f"epoch {best['epoch']}, dev BLEU-4 {100 * best['BLEU-4']:.2f}"
+    stops = [event["reason"] for event in events if event["event"] == "stop"]
+    facts["state"] = f"finished: {stops[-1]}" if stops else "not finished; go on with --resume"
+    if (folder / "scores.json").exists():
+        scores = json.loads((folder / "scores.json").read_text("utf-8"))
+        facts[f"scores on {scores['split']}"] = {
+            recipe: " ".join(f"{100 * table[f'BLEU-{n}-nobp']['value']:.2f}" for n in range(1, 5))
+            + ", no brevity penalty"
+            for recipe, table in scores["scores"].items()
+        }
+    return facts

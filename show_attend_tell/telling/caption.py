@@ -1,0 +1,71 @@
+"""Caption: a sentence as a person would write it, and where each of its words looked."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from show_attend_tell.data.pictures import Crop
+from show_attend_tell.telling.model import Floats
+from show_attend_tell.telling.search import Told
+
+
+@dataclass(frozen=True, eq=False)
+class Caption:
+    """Everything that drawing, JSON and HTTP need to know of one caption of T words."""
+
+    text: str
+    words: tuple[str, ...]
+    log_probs: npt.NDArray[np.float64]  # (T,)
+    log_prob: float  # of the whole sentence, its end included
+    attention: Floats  # (T, h, w): where each word looked
+    gates: Floats  # (T,): how much the picture counted for each word, β
+    picture_size: tuple[int, int]  # width, height in pixels of the upright original
+    crop: Crop  # the part of it that the grid of h × w covers
+
+    @classmethod
+    def of(
+        cls,
+        told: Told,
+        words: Sequence[str],
+        grid: tuple[int, int],
+        picture_size: tuple[int, int],
+        crop: Crop,
+    ) -> "Caption":
+        """Put into words what the search told.
+
+        Parameters
+        ----------
+        told
+            What the search returned.
+        words
+            The same T words, spelled out.
+        grid
+            Rows and columns of the annotations; the L places run along the rows.
+        picture_size, crop
+            Where the grid lies on the original picture.
+        """
+        return cls(
+            text=sentence(words),
+            words=tuple(words),
+            log_probs=told.log_probs,
+            log_prob=told.log_prob,
+            attention=told.weights.reshape(len(words), *grid),
+            gates=told.gates,
+            picture_size=picture_size,
+            crop=crop,
+        )
+
+
+def sentence(words: Sequence[str]) -> str:
+    """Write words as a sentence: capital first letter, punctuation in its place, a full stop.
+
+    >>> sentence(["a", "dog", ",", "wet", ",", "shakes", "the", "man", "'s", "hand"])
+    "A dog, wet, shakes the man's hand."
+    """
+    text = re.sub(r" (?=[.,;:!?%)]|'\w|n't\b)|(?<=\() ", "", " ".join(words))
+    text = text.rstrip(" ,;:-")
+    text = re.sub(r"(^|[.!?] )(\w)", lambda found: found[1] + found[2].upper(), text)
+    return text if not text or text[-1] in ".!?" else text + "."

@@ -1,0 +1,371 @@
+"""Search: from a model's next-word probabilities to sentences, by beam search or by sampling.
+
+A beam of 1 is greedy search. Scores are sums of log-probabilities, as in the authors' code, unless
+a length power is asked for. All pictures of a batch advance together and leave it when they are
+done; what is told about one never depends on the others.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.model import Floats, Integers, Teller
+
+# (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
+Pointing = Callable[[Floats, int, Integers], Floats]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How to search. A beam search by default; a `temperature` makes it sampling."""
+
+    beam: int = 5  # hypotheses kept per picture; 1 is greedy; not used when sampling
+    n_best: int = 1  # sentences returned per picture; when sampling, how many are drawn
+    length_power: float = (
+        0.0  # score = log-probability / length ** power, the end counted as a word
+    )
+    min_words: int = 1  # the end is forbidden before
+    max_words: int = 50  # a sentence that has not ended by then is cut
+    allow_unknown: bool = False
+    allow_repeats: bool = False  # the same word twice in a row
+    temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
+    seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
+    # What is put in the place of the model's attention: alpha itself, its most likely place, a
+    # place drawn from it, or what a person's function returns.
+    look: Literal["expected", "most-likely", "sampled"] | Pointing = "expected"
+
+    def __post_init__(self) -> None:
+        sampling = self.temperature is not None
+        _require(self.beam >= 1, "beam", self.beam, "at least 1")
+        _require(self.n_best >= 1, "n_best", self.n_best, "at least 1")
+        _require(
+            sampling or self.n_best <= self.beam,
+            "n_best",
+            self.n_best,
+            f"at most beam ({self.beam})",
+        )
+        _require(0 <= self.length_power < math.inf, "length_power", self.length_power, "0 or more")
+        _require(self.max_words >= 1, "max_words", self.max_words, "at least 1")
+        _require(
+            0 <= self.min_words <= self.max_words,
+            "min_words",
+            self.min_words,
+            f"from 0 to max_words ({self.max_words})",
+        )
+        _require(
+            self.temperature is None or 0 < self.temperature < math.inf,
+            "temperature",
+            self.temperature,
+            "above 0 (for greedy search set beam to 1 and no temperature)",
+        )
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        looks = ("expected", "most-likely", "sampled")
+        _require(
+            callable(self.look) or self.look in looks,
+            "look",
+            self.look,
+            f"one of {', '.join(looks)}",
+        )
+
+
+def _require(holds: bool, name: str, found: object, expected: str) -> None:
+    if not holds:
+        raise UserError("request.bad", f"{name} is {found}; it must be {expected}")
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One sentence of T words: what was said, how surely, and where each word looked."""
+
+    words: tuple[int, ...]  # without the end
+    log_probs: npt.NDArray[np.float64]  # (T,), the model's own, whatever was forbidden
+    end_log_prob: float | None  # of the end after the last word; None if the sentence was cut
+    attention: Floats  # (T, L): alpha, where the model would look
+    weights: Floats  # (T, L): where it was made to look; alpha itself with look="expected"
+    gates: Floats  # (T,): β
+    score: float  # what sentences were ranked by
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended the sentence itself."""
+        return self.end_log_prob is not None
+
+    @property
+    def log_prob(self) -> float:
+        """Log-probability of the whole sentence, the end included where there is one."""
+        return float(self.log_probs.sum()) + (self.end_log_prob or 0.0)
+
+
+class _Look(NamedTuple):
+    alpha: Floats  # (rows, L)
+    weights: Floats  # (rows, L)
+    gate: Floats  # (rows,)
+
+
+class _Finished(NamedTuple):
+    words: Integers  # (T,)
+    log_probs: npt.NDArray[np.float64]  # (T,)
+    rows: Integers  # (T,): which row of each step's look was its own
+    end_log_prob: float | None
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Live:
+    """The hypotheses of the pictures still in the batch, all t words long."""
+
+    pictures: Integers  # (P,): their places among all pictures
+    totals: npt.NDArray[np.float64]  # (P, beams): log-probability so far; -inf: nothing lives here
+    words: Integers  # (P, beams, t)
+    log_probs: npt.NDArray[np.float64]  # (P, beams, t)
+    rows: Integers  # (P, beams, t): which row of each step's look was its own
+
+    @classmethod
+    def start(cls, pictures: int, beams: int) -> "_Live":
+        empty = np.zeros((pictures, beams, 0))
+        no_words = empty.astype(np.int64)
+        totals = np.zeros((pictures, beams))
+        return cls(np.arange(pictures), totals, no_words, empty, no_words)
+
+    def follow(
+        self,
+        going: Integers,
+        parents: Integers,
+        words: Integers,
+        log_probs: npt.NDArray[np.float64],
+        totals: npt.NDArray[np.float64],
+    ) -> "_Live":
+        """Keep the pictures `going`, and in each the beams `parents`, every one a word longer."""
+        own = going[:, None], parents
+        rows = going[:, None] * self.totals.shape[1] + parents
+
+        def longer(history: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([history[own], last[:, :, None]], axis=2)
+
+        return _Live(
+            self.pictures[going],
+            totals,
+            longer(self.words, words),
+            longer(self.log_probs, log_probs),
+            longer(self.rows, rows),
+        )
+
+
+def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
+    """Tell what is in each picture.
+
+    A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
+    beat them. Sentences that were cut come after those that ended, so they count when none did.
+
+    Parameters
+    ----------
+    model
+        What can look and advance.
+    annotations
+        (pictures, L, D).
+    search
+        How to search.
+
+    Returns
+    -------
+    list of list of Told
+        For each picture its `n_best` sentences, best first. There are fewer only if a tiny
+        vocabulary has no more; at least one always.
+    """
+    if len(annotations) == 0:
+        return []
+    sampling = search.temperature is not None
+    width = search.n_best if sampling else search.beam
+    # Room for what may be forbidden: the end, the unknown word, a repetition.
+    best = model.vocabulary_size if sampling else min(width + 3, model.vocabulary_size)
+    random = np.random.default_rng(search.seed)
+
+    memory, state = model.start(annotations)
+    live = _Live.start(len(annotations), width if sampling else 1)
+    state = tuple(np.repeat(part, live.totals.shape[1], axis=0) for part in state)
+    looks: list[_Look] = []
+    finished: list[list[_Finished]] = [[] for _ in annotations]
+    ended_count = np.zeros(len(annotations), dtype=np.int64)
+    ended_scores = np.full((len(annotations), search.n_best), -np.inf)  # the best ones, ascending
+
+    for step in range(search.max_words + 1):
+        is_last = step == search.max_words  # a sentence may end here, but not grow
+        beams = live.totals.shape[1]
+        words = live.words.reshape(live.totals.size, step)
+        alpha, gate = model.look(memory, state)
+        weights = _weights(search.look, alpha, step, words, beams, random)
+        looks.append(_Look(alpha, weights, gate))
+        previous = words[:, -1] if step else np.full(len(words), model.start_word)
+        state, log_probs, ids = model.advance(memory, state, weights, gate, previous, best)
+
+        # Every beam's words side by side: (P, beams × best).
+        log_probs = np.where(_allowed(model, search, step, previous, ids), log_probs, -np.inf)
+        log_probs = log_probs.astype(np.float64).reshape(-1, beams * best)
+        ids = ids.reshape(log_probs.shape)
+        ends = ids == model.end_word
+        totals = live.totals.repeat(best, axis=1) + log_probs
+        if search.temperature is None:
+            leading, following = _best_first(totals, ends, width)
+        else:
+            tempered = log_probs.reshape(-1, beams, best) / search.temperature
+            leading = following = np.arange(beams) * best + _draw(tempered, random)
+
+        # What ends here, and what can go no further and is cut: both (P, beams).
+        chosen = np.zeros(ids.shape, dtype=bool)
+        np.put_along_axis(chosen, leading, True, axis=1)
+        end_log_probs = np.where(ends & chosen, log_probs, -np.inf)
+        end_log_probs = end_log_probs.reshape(-1, beams, best).max(axis=2)
+        end_scores = (live.totals + end_log_probs) / (step + 1) ** search.length_power
+        ended = np.isfinite(end_scores)
+        can_grow = np.isfinite(totals).reshape(-1, beams, best).any(axis=2) & (not is_last)
+        cut = np.isfinite(live.totals) & ~can_grow  # unless it ends
+        cut_scores = live.totals / max(step, 1) ** search.length_power
+        for at in zip(*np.nonzero(ended | cut), strict=True):
+            end_log_prob = float(end_log_probs[at]) if ended[at] else None
+            score = float((end_scores if ended[at] else cut_scores)[at])
+            history = live.words[at], live.log_probs[at], live.rows[at]
+            finished[live.pictures[at[0]]].append(_Finished(*history, end_log_prob, score))
+        if is_last:
+            break
+
+        # A picture goes on while a live hypothesis could still enter its n best: log-probabilities
+        # only fall, and a score is highest when divided by the longest length.
+        totals = np.take_along_axis(np.where(ends, -np.inf, totals), following, axis=1)
+        ended_count += ended.sum(axis=1)
+        ended_scores = np.sort(np.hstack([ended_scores, end_scores]))[:, -search.n_best :]
+        bound = totals.max(axis=1) / (search.max_words + 1) ** search.length_power
+        going = np.flatnonzero((ended_count < width) & (ended_scores[:, 0] < bound))
+        if len(going) == 0:
+            break
+        if len(going) < len(live.pictures):
+            memory = tuple(part[going] for part in memory)
+        ended_count, ended_scores = ended_count[going], ended_scores[going]
+        following = following[going]
+        live = live.follow(
+            going,
+            following // best,
+            np.take_along_axis(ids[going], following, axis=1),
+            np.take_along_axis(log_probs[going], following, axis=1),
+            totals[going],
+        )
+        state = tuple(part[live.rows[:, :, -1].ravel()] for part in state)
+
+    return [[_told(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
+
+
+def _weights(
+    look: str | Pointing,
+    alpha: Floats,
+    step: int,
+    words: Integers,
+    beams: int,
+    random: np.random.Generator,
+) -> Floats:
+    """What the model is made to look at, (rows, L)."""
+    if look == "expected":
+        return alpha
+    if callable(look):
+        weights = np.asarray(look(alpha, step, words), dtype=alpha.dtype)
+        if weights.shape != alpha.shape:
+            raise UserError(
+                "request.bad",
+                f"look returned weights of shape {weights.shape}; it must be {alpha.shape}, "
+                "one weight for every row and place",
+            )
+        return weights
+    if look == "most-likely":
+        places = alpha.argmax(axis=1)
+    else:
+        with np.errstate(divide="ignore"):  # log 0: a place that is never drawn
+            log_alpha = np.log(alpha.astype(np.float64))
+        places = _draw(log_alpha.reshape(-1, beams, alpha.shape[1]), random).ravel()
+    weights = np.zeros_like(alpha)
+    weights[np.arange(len(alpha)), places] = 1
+    return weights
+
+
+def _allowed(
+    model: Teller, search: Search, step: int, previous: Integers, ids: Integers
+) -> npt.NDArray[np.bool_]:
+    """Which of the words (rows, best) may follow the previous words (rows,)."""
+    allowed = np.ones(ids.shape, dtype=bool)
+    if not search.allow_unknown:
+        allowed &= ids != model.unknown_word
+    if not search.allow_repeats and step > 0:
+        allowed &= ids != previous[:, None]
+    if step < search.min_words:
+        allowed &= ids != model.end_word
+    return allowed
+
+
+def _best_first(
+    candidates: npt.NDArray[np.float64], ends: npt.NDArray[np.bool_], width: int
+) -> tuple[Integers, Integers]:
+    """Pick each picture's best candidates: with ends, and without; ties to the lower index.
+
+    An end counts only among the best `width` of all, so that a beam of 1 is greedy.
+
+    Parameters
+    ----------
+    candidates
+        (pictures, beams × best) log-probabilities.
+    ends
+        Which of them are ends; at most one a beam.
+    width
+        How many to pick.
+
+    Returns
+    -------
+    leading, following
+        Both (pictures, width) or fewer, indices into the second axis.
+    """
+    order = np.argsort(-candidates, axis=1, kind="stable")
+    ends_last = np.argsort(np.take_along_axis(ends, order, axis=1), axis=1, kind="stable")
+    return order[:, :width], np.take_along_axis(order, ends_last[:, :width], axis=1)
+
+
+def _draw(log_weights: Floats, random: np.random.Generator) -> Integers:
+    """Draw an index of the last axis for every picture and beam, in proportion to exp(log_weights).
+
+    Parameters
+    ----------
+    log_weights
+        (pictures, beams, n); where all are -inf the index is 0.
+    random
+        Asked for one number a beam, the same for all pictures.
+
+    Returns
+    -------
+    Integers
+        (pictures, beams).
+    """
+    highest = log_weights.max(axis=2, keepdims=True)
+    highest[np.isneginf(highest)] = 0
+    cumulative = np.exp(log_weights - highest).cumsum(axis=2)
+    threshold = random.random((log_weights.shape[1], 1)) * cumulative[:, :, -1:]
+    drawn: Integers = (cumulative > threshold).argmax(axis=2)
+    return drawn
+
+
+def _ranked(ones: list[_Finished]) -> list[_Finished]:
+    return sorted(ones, key=lambda one: (one.end_log_prob is None, -one.score))
+
+
+def _told(one: _Finished, looks: list[_Look]) -> Told:
+    """Gather where a finished hypothesis looked."""
+    own = list(zip(looks, one.rows.tolist(), strict=False))  # the looks of later steps are others'
+    shape = len(own), looks[0].alpha.shape[1]
+    return Told(
+        words=tuple(one.words.tolist()),
+        log_probs=one.log_probs.copy(),
+        end_log_prob=one.end_log_prob,
+        attention=np.array([look.alpha[row] for look, row in own]).reshape(shape),
+        weights=np.array([look.weights[row] for look, row in own]).reshape(shape),
+        gates=np.array([look.gate[row] for look, row in own]),
+        score=one.score,
+    )

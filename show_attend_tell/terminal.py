@@ -1,0 +1,151 @@
+"""What a person sees in a terminal: messages, progress and tables."""
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Results go to standard output, everything else to standard error."""
+    return Console(stderr=stderr, highlight=False)
+
+
+def plain(text: str) -> str:
+    """Text of others made harmless: no control characters, no markup."""
+    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+
+
+def print_json(value: Any) -> None:
+    """For machines, on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> duration(42), duration(300), duration(7500)
+    ('42 seconds', '5 minutes', '2.1 hours')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.1f}/s" if task.speed else "")
+
+
+def progress(*more: ProgressColumn) -> Progress:
+    """A bar with count, rate and time left on a terminal; nothing in a pipe."""
+    where = console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        *more,
+        TimeRemainingColumn(),
+        console=where,
+        disable=not where.is_terminal,
+    )
+
+
+class TrainingProgress:
+    """Shows a run as it trains: a bar an epoch, and a line for each dev score that stays."""
+
+    def __init__(self, say: Console) -> None:
+        self.say = say
+        self.bar = progress(TextColumn("{task.fields[loss]}"))
+        self.task: Any = None
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Hear an event of the trainer."""
+        if event["event"] == "start":
+            self.say.print(
+                f"{event['captions']:,} captions, {event['words']:,} words, "
+                f"{event['parameters'] / 1e6:.1f} million parameters, {event['threads']} threads"
+            )
+            if event["step"]:
+                self.say.print(
+                    f"going on after step {event['step']:,} (epoch {event['epoch'] + 1})"
+                )
+            self.bar.start()
+        elif event["event"] == "progress":
+            self._advance(event)
+        elif event["event"] == "dev":
+            self._forget_bar()
+            self.say.print(
+                f"epoch {event['epoch']:2d}  dev BLEU-1..4 "
+                + " ".join(f"{100 * event[f'BLEU-{n}']:5.2f}" for n in range(1, 5))
+                + f"  loss {event['nats_per_word']:.3f} nats a word"
+                + f"  {event['words_per_caption']:.1f} words a caption"
+                + ("  [bold green]best[/]" if event["best"] else "")
+            )
+        elif event["event"] == "stop":
+            self.say.print(f"stopped: {event['reason']}")
+
+    def _advance(self, event: dict[str, Any]) -> None:
+        loss = (
+            f"loss {event['nats_per_word']:.3f} nats a word, "
+            f"{event['captions_per_second']:.0f} captions/s"
+        )
+        if self.task is None:
+            self.task = self.bar.add_task(
+                f"epoch {event['epoch']}",
+                total=event["batches"],
+                completed=event["batch"],
+                loss=loss,
+            )
+        self.bar.update(self.task, completed=event["batch"], loss=loss)
+
+    def _forget_bar(self) -> None:
+        if self.task is not None:
+            self.bar.remove_task(self.task)
+            self.task = None
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self.bar.stop()
+
+
+RECIPE_TITLES = {
+    "authors": "the authors': blanks, full stop kept",
+    "plain": "punctuation dropped",
+    "coco": "coco-caption: PTB tokens",
+}
+
+
+def print_scores(facts: dict[str, Any]) -> None:
+    """The table of `sat evaluate`."""
+    out = console()
+    search = facts["search"]
+    table = Table(
+        title=f"{facts['run']}, {facts['split']}: {facts['pictures']:,} pictures, "
+        f"beam {search['beam']}, length power {search['length_power']:g}",
+        title_justify="left",
+    )
+    table.add_column("recipe of scoring")
+    table.add_column("brevity penalty")
+    for order in range(1, 5):
+        table.add_column(f"BLEU-{order}", justify="right")
+    for recipe, scores in facts["scores"].items():
+        for penalty, name in (("nobp", "no"), ("bp", "yes")):
+            values = [scores[f"BLEU-{n}-{penalty}"]["value"] for n in range(1, 5)]
+            table.add_row(RECIPE_TITLES[recipe], name, *(f"{100 * value:.2f}" for value in values))
+    out.print(table)
+    for recipe, scores in facts["scores"].items():
+        out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)

@@ -1,0 +1,247 @@
+"""Laws of attention and decoder, on small random models in double precision."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from show_attend_tell.learning.attention import Places, SoftAttention
+from show_attend_tell.learning.decoder import PADDING, Decoder
+from show_attend_tell.learning.objectives import double_stochasticity, likelihood, soft_cost
+from show_attend_tell.learning.recipe import ModelSection
+from tests.textbook import textbook_loss
+
+PLACES, DEPTH, WORDS = 5, 6, 9
+
+VARIANTS = {
+    "paper": {},
+    "authors": {"readout": "tanh", "initial": "shared"},
+    "ours": {
+        "annotation_norm": "layer",
+        "annotation_width": 4,
+        "readout": "tanh",
+        "start": "learned",
+    },
+    "no gate": {"gate": False},
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def decoder(request: pytest.FixtureRequest) -> Decoder:
+    return make_decoder(**VARIANTS[request.param])
+
+
+def make_decoder(**options: object) -> Decoder:
+    torch.manual_seed(3)
+    recipe = ModelSection(hidden=7, word=5, attention_width=4, **options)  # type: ignore[arg-type]
+    return Decoder(recipe, DEPTH, WORDS).double()
+
+
+def world(captions: int = 6, steps: int = 4) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(4)
+    annotations = torch.randn(captions, PLACES, DEPTH, dtype=torch.double)
+    return annotations, torch.randint(0, WORDS, (captions, steps))
+
+
+def cost_of(
+    decoder: Decoder, annotations: Tensor, captions: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    lesson = decoder.teach(annotations, captions)
+    return soft_cost(
+        decoder, lesson, captions, double_stochastic=0.7, label_smoothing=smoothing
+    ).loss
+
+
+def test_alpha_sums_to_one_and_beta_lies_between_zero_and_one(decoder: Decoder) -> None:
+    lesson = decoder.teach(*world())
+    assert torch.allclose(lesson.alphas.sum(dim=2), torch.ones_like(lesson.gates))
+    assert (lesson.alphas > 0).all()
+    if decoder.attention.gate is None:
+        assert (lesson.gates == 1).all()
+    else:
+        assert ((lesson.gates > 0) & (lesson.gates < 1)).all()
+
+
+def test_one_place_means_its_own_vector() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=False).double()
+    annotations = torch.randn(3, 1, DEPTH, dtype=torch.double)
+    places = attention.survey(annotations)
+    alpha, gate = attention.look(places, torch.randn(3, 7, dtype=torch.double))
+    assert torch.allclose(attention.context(places, alpha, gate), annotations[:, 0])
+
+
+def test_context_is_the_gated_weighted_sum() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=True).double()
+    places = attention.survey(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
+    weights = torch.rand(2, PLACES, dtype=torch.double)
+    gate = torch.tensor([0.25, 1.0], dtype=torch.double)
+    expected = gate[:, None] * torch.einsum("bl,bld->bd", weights, places.annotations)
+    assert torch.allclose(attention.context(places, weights, gate), expected)
+
+
+def test_scores_equal_a_tanh_even_far_out() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=False).double()
+    annotations = 30 * torch.randn(3, PLACES, DEPTH, dtype=torch.double)
+    h = 30 * torch.randn(3, 7, dtype=torch.double)
+    alpha, _ = attention.look(attention.survey(annotations), h)
+    hidden = torch.tanh(attention.annotation(annotations) + attention.state(h).unsqueeze(1))
+    assert torch.allclose(alpha, torch.softmax(hidden @ attention.score, dim=1))
+
+
+def test_huge_keys_and_queries_give_no_nonsense_in_single_precision() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=False)
+    annotations, h = 1e4 * torch.randn(3, PLACES, DEPTH), 1e4 * torch.randn(3, 7)
+    alpha, _ = attention.look(attention.survey(annotations), h)
+    assert torch.isfinite(alpha).all()
+
+
+def test_rows_of_one_picture_share_its_memory() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=True).double()
+    annotations = torch.randn(2, PLACES, DEPTH, dtype=torch.double)
+    h = torch.randn(6, 7, dtype=torch.double)  # three rows a picture
+    shared = attention.survey(annotations)
+    repeated = attention.survey(annotations.repeat_interleave(3, dim=0))
+    for one, other in zip(attention.look(shared, h), attention.look(repeated, h), strict=True):
+        assert torch.allclose(one, other)
+    weights, gate = torch.rand(6, PLACES, dtype=torch.double), torch.rand(6, dtype=torch.double)
+    assert torch.allclose(
+        attention.context(shared, weights, gate), attention.context(repeated, weights, gate)
+    )
+
+
+def test_teach_equals_the_textbook_in_loss_alphas_and_every_gradient(decoder: Decoder) -> None:
+    annotations, captions = world()
+    annotations.requires_grad_()
+    expected, alphas = textbook_loss(decoder, annotations, captions, double_stochastic=0.7)
+    expected.backward()
+    gradients = {name: p.grad.clone() for name, p in decoder.named_parameters()}
+    into_picture = annotations.grad.clone()
+    decoder.zero_grad()
+    annotations.grad = None
+    loss = cost_of(decoder, annotations, captions)
+    loss.backward()
+    assert torch.allclose(loss, expected)
+    assert torch.allclose(decoder.teach(annotations, captions).alphas, alphas)
+    assert torch.allclose(annotations.grad, into_picture)
+    for name, parameter in decoder.named_parameters():
+        assert torch.allclose(parameter.grad, gradients[name], atol=1e-12), name
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_gradients_by_finite_differences(decoder: Decoder, smoothing: float) -> None:
+    annotations, captions = world(captions=3, steps=3)
+    cost_of(decoder, annotations, captions, smoothing).backward()
+    random = torch.Generator().manual_seed(0)
+    step = 1e-6
+    for name, parameter in decoder.named_parameters():
+        flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
+        for i in torch.randint(len(flat), (4,), generator=random).tolist():
+            before = float(flat[i])
+            with torch.no_grad():
+                flat[i] = before + step
+                above = float(cost_of(decoder, annotations, captions, smoothing))
+                flat[i] = before - step
+                below = float(cost_of(decoder, annotations, captions, smoothing))
+                flat[i] = before
+            slope = (above - below) / (2 * step)
+            frozen = name == "embedding.weight" and decoder.embedding.padding_idx == i // 5
+            if not frozen:  # the zero vector before the first word is not learned
+                assert float(gradient[i]) == pytest.approx(slope, rel=1e-5, abs=1e-7), name
+
+
+def test_the_zero_start_stays_zero() -> None:
+    decoder = make_decoder()
+    cost_of(decoder, *world()).backward()
+    assert (decoder.embedding.weight[WORDS] == 0).all()
+    assert (decoder.embedding.weight.grad[WORDS] == 0).all()
+
+
+def test_teach_equals_a_loop_of_look_and_advance(decoder: Decoder) -> None:
+    annotations, captions = world()
+    lesson = decoder.teach(annotations, captions)
+    logits = decoder.output(lesson.readout)
+    places, state = decoder.start(annotations)
+    word = torch.full((len(captions),), WORDS)
+    for t, target in enumerate(captions.unbind(1)):
+        alpha, gate = decoder.look(places, state)
+        state, told = decoder.advance(places, state, alpha, gate, word)
+        assert torch.allclose(alpha, lesson.alphas[:, t])
+        assert torch.allclose(gate, lesson.gates[:, t])
+        assert torch.allclose(told, logits[:, t])
+        word = target
+
+
+def test_a_batch_equals_its_singles(decoder: Decoder) -> None:
+    annotations, captions = world(captions=9)  # more than the attention works on at once
+    together = cost_of(decoder, annotations, captions)
+    alone = [cost_of(decoder, annotations[i : i + 1], captions[i : i + 1]) for i in range(9)]
+    assert torch.allclose(together, torch.stack(alone).mean())
+
+
+def test_padding_and_a_second_sentence_never_change_a_loss(decoder: Decoder) -> None:
+    annotations, captions = world(captions=2, steps=6)
+    short = captions[:1, :3]
+    padded = captions.clone()
+    padded[0, 3:] = PADDING
+    alone = cost_of(decoder, annotations[:1], short)
+    other = cost_of(decoder, annotations[1:], captions[1:])
+    assert torch.allclose(cost_of(decoder, annotations[:1], padded[:1]), alone)
+    assert torch.allclose(cost_of(decoder, annotations, padded), (alone + other) / 2)
+
+
+def test_penalty_is_summed_over_places_and_reaches_its_floor_when_evenly_spread() -> None:
+    even = torch.full((1, 3, PLACES), 1 / PLACES, dtype=torch.double)
+    told = torch.ones(1, 3, dtype=torch.bool)
+    penalty, floor = double_stochasticity(even, told)
+    assert float(penalty) == pytest.approx(floor) == pytest.approx(PLACES * (1 - 3 / PLACES) ** 2)
+    one_place = torch.zeros_like(even)
+    one_place[:, :, 0] = 1
+    penalty, _ = double_stochasticity(one_place, told)
+    assert float(penalty) == pytest.approx((1 - 3) ** 2 + (PLACES - 1))
+
+
+@pytest.mark.parametrize(("smoothing", "rows"), list(itertools.product([0.0, 0.2], [5, 900])))
+def test_likelihood_equals_cross_entropy(smoothing: float, rows: int) -> None:
+    torch.manual_seed(5)
+    readout, weight, bias = (
+        torch.randn(*shape, dtype=torch.double, requires_grad=True)
+        for shape in ((rows, 3), (WORDS, 3), (WORDS,))
+    )
+    targets, shares = torch.randint(WORDS, (rows,)), torch.rand(rows, dtype=torch.double)
+    loss, nats = likelihood(readout, weight, bias, targets, shares, smoothing)
+    logits = readout @ weight.t() + bias
+    each = torch.nn.functional.cross_entropy(
+        logits, targets, reduction="none", label_smoothing=smoothing
+    )
+    expected = (shares * each).sum()
+    assert torch.allclose(loss, expected)
+    plain = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    assert torch.allclose(nats, plain)
+    ours = torch.autograd.grad(3 * loss, (readout, weight, bias))
+    for one, other in zip(
+        ours, torch.autograd.grad(3 * expected, (readout, weight, bias)), strict=True
+    ):
+        assert torch.allclose(one, other)
+
+
+def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
+    decoder = make_decoder(dropout=0.5)
+    annotations, captions = world()
+
+    def readout(seed: int | None) -> Tensor:
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        return decoder.teach(annotations, captions, generator).readout
+
+    assert torch.equal(readout(1), readout(1))
+    assert not torch.equal(readout(1), readout(2))
+    assert torch.equal(readout(None), readout(None))
+    assert (readout(1) == 0).double().mean() == pytest.approx(0.5, abs=0.2)
+    assert (readout(None) != 0).all()
+
+
+def test_grown_keys_carry_no_gradient_of_their_own() -> None:
+    attention = SoftAttention(DEPTH, 7, 4, has_gate=False)
+    places: Places = attention.survey(torch.randn(2, PLACES, DEPTH))
+    assert places.keys.requires_grad
+    assert not places.grown.requires_grad

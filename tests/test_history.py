@@ -1,0 +1,114 @@
+"""The log survives a kill and forgets what a resumed run does again; its curves can be drawn."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning.history import Event, History, draw_curves, read
+
+
+def step(number: int) -> Event:
+    return {"event": "step", "step": number, "epoch": 1, "nats_per_word": 3.0 + 1 / (1 + number)}
+
+
+def dev(number: int, epoch: int) -> Event:
+    scores = {f"BLEU-{n}": 60.0 / n - abs(epoch - 2) for n in range(1, 5)}
+    return {"event": "dev", "step": number, "epoch": epoch, "nats_per_word": 3.1, **scores}
+
+
+def test_events_come_back_in_order_from_a_reopened_log(tmp_path: Path) -> None:
+    History(tmp_path).append({"event": "start", "names": "Zoë"})
+    History(tmp_path).append(step(1))
+    assert read(tmp_path / "log.jsonl") == [{"event": "start", "names": "Zoë"}, step(1)]
+
+
+def test_an_event_is_readable_as_soon_as_it_is_appended(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.append(step(1))
+    assert read(history.path) == [step(1)]
+
+
+def test_every_cut_of_the_last_line_leaves_the_lines_before_it(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.append(step(1))
+    first = history.path.read_bytes()
+    history.append(step(2))
+    both = history.path.read_bytes()
+    for size in range(len(first), len(both)):
+        history.path.write_bytes(both[:size])
+        History(tmp_path).append(step(3))
+        assert read(history.path) == [step(1), step(3)]
+
+
+def test_a_line_being_written_is_left_out_when_reading(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event": "start"}\n{"event": "st', "utf-8")
+    assert read(path) == [{"event": "start"}]
+
+
+def test_truncate_after_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    events = [{"event": "start"}, step(1), step(2), dev(2, 1), step(3), {"event": "stop"}]
+    for event in events:
+        history.append(event)
+    history.truncate_after(2)
+    assert read(history.path) == events[:4]
+
+
+def test_truncate_after_keeps_all_when_nothing_came_after(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.append(step(1))
+    history.truncate_after(1)
+    assert read(history.path) == [step(1)]
+
+
+def test_truncate_after_of_a_new_log_does_nothing(tmp_path: Path) -> None:
+    History(tmp_path).truncate_after(0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["not json", "[1]", '{"a": '])
+def test_a_damaged_line_is_named_by_number(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event": "start"}\n' + line + "\n", "utf-8")
+    with pytest.raises(UserError, match=r"log\.jsonl:2: not a JSON object") as caught:
+        read(path)
+    assert caught.value.code == "data.log"
+
+
+def test_a_missing_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such log") as caught:
+        read(tmp_path / "log.jsonl")
+    assert caught.value.code == "data.missing"
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    history = History(tmp_path)
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(UserError) as caught:
+        history.append(step(1))
+    assert caught.value.code == "disk.full"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [step(1)],
+        [dev(10, 1)],
+        [event for e in range(1, 31) for event in (step(10 * e), dev(10 * e, e))],
+    ],
+    ids=["nothing", "one step", "one dev", "thirty epochs"],
+)
+def test_curves_are_drawn_from_any_part_of_a_run(events: list[Event], tmp_path: Path) -> None:
+    draw_curves(events, tmp_path / "curves.png")
+    with Image.open(tmp_path / "curves.png") as picture:
+        assert picture.size == (1650, 630)
