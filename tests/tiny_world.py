@@ -18,7 +18,7 @@ DEPTH = len(COLOURS) + len(SHAPES) + 1  # a cell says its colour, its shape, or 
 
 @dataclass(frozen=True)
 class Scene:
-    """Two things in different cells; the upper one is told first."""
+    """Two things in different cells; they are told in the order of COLOURS."""
 
     cells: tuple[int, int]
     colours: tuple[int, int]
@@ -29,7 +29,7 @@ class Scene:
         things = [
             f"a {COLOURS[c]} {SHAPES[s]}" for c, s in zip(self.colours, self.shapes, strict=True)
         ]
-        return " above ".join(things)
+        return " and ".join(things)
 
     @property
     def features(self) -> np.ndarray:
@@ -46,10 +46,10 @@ def scenes(count: int, seed: int = 0) -> list[Scene]:
     random = np.random.default_rng(seed)
     found: dict[Scene, None] = {}
     while len(found) < count:
-        first, second = sorted(random.choice(GRID[0] * GRID[1], 2, replace=False).tolist())
-        colours = random.choice(len(COLOURS), 2, replace=False).tolist()
+        cells = random.choice(GRID[0] * GRID[1], 2, replace=False).tolist()
+        colours = sorted(random.choice(len(COLOURS), 2, replace=False).tolist())
         shapes = random.integers(len(SHAPES), size=2).tolist()
-        found[Scene((first, second), tuple(colours), tuple(shapes))] = None
+        found[Scene(tuple(cells), tuple(colours), tuple(shapes))] = None
     return list(found)
 
 

@@ -49,7 +49,8 @@ class _SharedProduct(torch.autograd.Function):
         dx = torch.matmul(dproduct, shared.transpose(-1, -2))
         if not ctx.needs_input_grad[1]:
             return dx, None, None
-        gathered.inputs.append(x)
+        # Detached, or the graph would hold itself through `gathered` and never be freed.
+        gathered.inputs.append(x.detach())
         gathered.gradients.append(dproduct)
         if gathered.pending:
             return dx, None, None

@@ -1,0 +1,51 @@
+"""Batches: one length each, every caption once, settled by the seed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from show_attend_tell.learning.batches import epoch_batches
+
+LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=200)
+
+
+@pytest.mark.parametrize("order", ["random", "authors"])
+@given(lengths=LENGTHS, size=st.integers(1, 9), seed=st.integers(0, 1000))
+def test_every_caption_comes_once_in_a_batch_of_its_own_length(
+    order: str, lengths: list[int], size: int, seed: int
+) -> None:
+    batches = epoch_batches(lengths, size, (seed, 0), order=order)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        assert 1 <= len(batch) <= size
+        assert len({lengths[i] for i in batch}) == 1
+
+
+def test_the_order_follows_seed_and_epoch() -> None:
+    lengths = [3, 4, 5, 6] * 50
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [
+            batch.tolist() for batch in epoch_batches(lengths, 8, (seed, epoch), order="random")
+        ]
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+
+
+def test_the_authors_lengths_take_turns_until_used_up() -> None:
+    lengths = [2] * 6 + [3] * 2
+    batches = epoch_batches(lengths, 2, (0, 0), order="authors")
+    told = [lengths[batch[0]] for batch in batches]
+    assert sorted(told[:2]) == [2, 3]
+    assert told[2:] == [2, 2]
+
+
+def test_random_lengths_come_in_proportion_to_their_captions() -> None:
+    lengths = [2] * 900 + [3] * 100
+    firsts = [
+        lengths[epoch_batches(lengths, 10, (seed, 0), order="random")[0][0]] for seed in range(300)
+    ]
+    assert 0.85 < firsts.count(2) / 300 < 0.95

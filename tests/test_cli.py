@@ -1,0 +1,205 @@
+"""The command line as a person types it: messages, exit codes, files left behind."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from show_attend_tell import cli
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.learning.checkpoint import RunLock
+from tests.tiny_world import make_store
+
+COMMANDS = ("prepare", "train", "evaluate", "show")
+TINY = [
+    "encoder.name=tiny",
+    "encoder.grid=4",
+    "vocabulary.minimum_count=1",
+    "model.hidden=16",
+    "model.word=8",
+    "model.attention_width=8",
+    "model.annotation_width=none",
+    "training.epochs=1",
+    "training.batch=32",
+]
+
+Sat = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sat(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sat:
+    """Run `sat ...` in this process: exit code, standard output, standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sat", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "200")
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FeatureStore:
+    return make_store(tmp_path / "store", train=40, dev=6)[0]
+
+
+def settings(*more: str) -> list[str]:
+    return [word for setting in (*TINY, *more) for word in ("--set", setting)]
+
+
+def test_help_of_every_command_shows_an_example(sat: Sat) -> None:
+    for command in COMMANDS:
+        code, out, _ = sat(command, "--help")
+        assert code == 0
+        assert f"sat {command} " in out
+
+
+def test_help_and_version_import_neither_torch_nor_numpy() -> None:
+    check = (
+        "import sys\n"
+        "from show_attend_tell.cli import app\n"
+        "app(['--help'], standalone_mode=False)\n"
+        "print([m for m in ('torch', 'numpy', 'onnxruntime') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_train_evaluate_and_show_leave_what_they_promise(
+    sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    code, _, err = sat("train", store.folder, run, *settings())
+    assert code == 0
+    assert "dev BLEU-1..4" in err
+    assert "next: sat evaluate" in err
+
+    code, out, _ = sat("evaluate", run, store.folder, "--beam", "2")
+    assert code == 0
+    for words in ("the authors'", "punctuation dropped", "PTB tokens", "nrefs:1|n:6|tok:"):
+        assert words in out
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["search"]["beam"] == 2
+    assert set(scores["scores"]) == {"authors", "plain", "coco"}
+    assert scores["scores"]["coco"]["BLEU-4-bp"]["signature"].startswith("nrefs:1|n:6|tok:ptb")
+    lines = [json.loads(line) for line in (run / "captions.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == [str(row) for row in store.rows("dev")]
+
+    code, out, _ = sat("show", run)
+    assert code == 0
+    assert "finished: all 1 epochs are done" in out
+    code, out, _ = sat("show", store.folder, "--json")
+    assert json.loads(out)["pictures"] == {"train": "40 of 40", "dev": "6 of 6"}
+
+
+def test_evaluate_as_json_prints_what_it_writes(
+    sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    sat("train", store.folder, tmp_path / "run", *settings())
+    code, out, _ = sat(
+        "evaluate", tmp_path / "run", store.folder, "--json", "--out", tmp_path / "here"
+    )
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "here" / "scores.json").read_text())
+
+
+def test_two_trainers_on_one_run(sat: Sat, store: FeatureStore, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with RunLock(tmp_path / "run"):
+        code, _, err = sat("train", store.folder, tmp_path / "run", *settings())
+    assert code == 1
+    assert "another trainer is at work here" in err
+
+
+def half_made(tmp_path: Path) -> Path:
+    store, _ = make_store(tmp_path / "half", train=10, dev=2)
+    (store.folder / "checksums.u32").write_bytes(bytes(12 * 4))
+    return store.folder
+
+
+def no_dev(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "no-dev", train=10, dev=0)[0].folder
+
+
+# What is typed, the exit code, and words of the one-sentence answer; {tmp} is an empty folder.
+MISTAKES: dict[str, tuple[list[str], int, str]] = {
+    "missing folder": (["show", "{tmp}/none"], 1, "none"),
+    "missing store": (["train", "{tmp}/none", "{tmp}/run"], 1, "not a feature store"),
+    "half-made store": (["train", "{half}", "{tmp}/run", "{tiny}"], 1, "12 of 12 pictures have no features"),
+    "no dev pictures": (["train", "{no_dev}", "{tmp}/run", "{tiny}"], 1, "split 'dev'"),
+    "store of another encoder": (["train", "{store}", "{tmp}/run"], 1, "--set encoder.name=tiny"),
+    "unknown recipe": (
+        ["train", "{store}", "{tmp}/run", "--recipe", "flickr8k-sotf"],
+        2,
+        "flickr8k-soft",
+    ),
+    "unknown key": (
+        ["train", "{store}", "{tmp}/run", "--set", "training.bach=3"],
+        2,
+        "training.batch",
+    ),
+    "wrong value": (
+        ["train", "{store}", "{tmp}/run", "--set", "training.batch=many"],
+        2,
+        "training.batch",
+    ),
+    "unknown flag": (["train", "{store}", "{tmp}/run", "--resum"], 2, "--resume"),
+    "unknown command": (["trian", "x"], 2, "train"),
+    "unknown encoder": (["prepare", "{photos}", "{tmp}/out", "--encoder", "vgg91"], 2, "vgg19"),
+    "no weights": (
+        ["prepare", "{photos}", "{tmp}/out", "--encoder", "vgg19"],
+        1,
+        "--encoder-weights",
+    ),
+    "unknown layout": (["show", "{photos}", "--layout", "flickr8"], 2, "flickr8k"),
+    "not a run": (["evaluate", "{store}", "{store}"], 1, "not a run folder"),
+    "run is a file": (["train", "{store}", "{photos}/captions.csv", "{tiny}"], 1, "captions.csv"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence_and_a_code(
+    mistake: str, sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    import re
+
+    words, code, answer = MISTAKES[mistake]
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "captions.csv").write_text("picture,caption,split\na.png,a dog,train\n")
+    places = {
+        "tmp": tmp_path,
+        "store": store.folder,
+        "photos": photos,
+        "half": half_made(tmp_path) if "{half}" in words else "",
+        "no_dev": no_dev(tmp_path) if "{no_dev}" in words else "",
+    }
+    typed: list[str] = []
+    for word in words:
+        typed += settings() if word == "{tiny}" else [word.format(**places)]
+    found, out, err = sat(*typed)
+    assert found == code, err
+    assert re.search(answer, err), err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_debug_shows_the_traceback(sat: Sat, tmp_path: Path) -> None:
+    from show_attend_tell.errors import UserError
+
+    with pytest.raises(UserError):
+        sat("--debug", "show", tmp_path / "none")
+
+
+def test_names_with_control_characters_are_printed_harmlessly(sat: Sat, tmp_path: Path) -> None:
+    _, _, err = sat("show", tmp_path / "bad\x1b[31mname")
+    assert "\x1b[31m" not in err

@@ -1,0 +1,378 @@
+"""Training on the tiny world: it learns, it looks, it stops and goes on to the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning import checkpoint, trainer
+from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.learning.evaluate import caption_rows
+from show_attend_tell.learning.history import read
+from show_attend_tell.learning.run import BEST, LAST, Run
+from show_attend_tell.learning.trainer import train
+from show_attend_tell.telling.search import Search
+from tests.tiny_world import COLOURS, Scene, make_store, tiny_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[FeatureStore, list[Scene]]:
+    return make_store(tmp_path_factory.mktemp("tiny") / "store")
+
+
+@pytest.fixture(scope="module")
+def trained(
+    world: tuple[FeatureStore, list[Scene]], tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(world[0], folder, tiny_recipe("training.epochs=15", "training.patience=15"))
+    return Run.open(folder)
+
+
+def quick_recipe(*overrides: str) -> Any:
+    return tiny_recipe("training.epochs=2", "training.save_minutes=0.0", *overrides)
+
+
+def weights_of(folder: Path, name: str = LAST) -> dict[str, torch.Tensor]:
+    tensors, _ = checkpoint.load(folder / name)
+    return tensors
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+def test_the_tiny_world_is_memorised(trained: Run, world: tuple[FeatureStore, list[Scene]]) -> None:
+    store, scenes = world
+    rows = store.rows("train")
+    captions, _ = caption_rows(trained.decoder, trained.vocabulary, store, rows, Search(beam=3))
+    right = sum(captions[str(row)] == scenes[row].caption for row in rows)
+    assert right / len(rows) > 0.97
+
+
+def test_a_colour_is_told_while_looking_at_the_thing_of_that_colour(
+    trained: Run, world: tuple[FeatureStore, list[Scene]]
+) -> None:
+    store, scenes = world
+    rows = store.rows("dev")
+    _, told = caption_rows(trained.decoder, trained.vocabulary, store, rows, Search(beam=3))
+    weights = []
+    for row in rows:
+        words = trained.vocabulary.decode(told[str(row)].words)
+        for cell, colour in zip(scenes[row].cells, scenes[row].colours, strict=True):
+            if COLOURS[colour] in words:
+                step = words.index(COLOURS[colour])
+                weights.append(told[str(row)].attention[step, cell])
+    assert len(weights) > len(rows)
+    assert np.mean(weights) > 0.5  # one of sixteen places; evenly spread it would be 0.06
+
+
+def test_maps_differ_between_words_and_between_pictures(
+    trained: Run, world: tuple[FeatureStore, list[Scene]]
+) -> None:
+    store, _ = world
+    rows = store.rows("dev")
+    _, told = caption_rows(trained.decoder, trained.vocabulary, store, rows, Search(beam=3))
+    maps = [told[str(row)].attention for row in rows]
+    between_words = np.mean([np.abs(np.diff(one, axis=0)).sum(axis=1).mean() for one in maps])
+    first_words = np.stack([one[1] for one in maps])
+    between_pictures = np.abs(first_words[:, None] - first_words[None]).sum(axis=2).mean()
+    assert between_words > 0.3  # of at most 2; a collapsed attention has 0
+    assert between_pictures > 0.3
+
+
+def test_the_run_folder_holds_what_the_design_says(trained: Run) -> None:
+    names = {path.name for path in trained.folder.iterdir()}
+    assert {"recipe.toml", "vocabulary.txt", "log.jsonl", "curves.png", BEST, LAST} <= names
+    events = read(trained.folder / "log.jsonl")
+    assert [event["event"] for event in events[:1]] == ["start"]
+    assert events[-1]["event"] == "stop"
+    step = next(event for event in events if event["event"] == "step")
+    for term in ("nats_per_word", "penalty_excess", "penalty_floor", "gradient_norm"):
+        assert np.isfinite(step[term])
+
+
+def test_save_and_load_tell_the_same(trained: Run, world: tuple[FeatureStore, list[Scene]]) -> None:
+    store, _ = world
+    rows = store.rows("dev")
+    again = Run.open(trained.folder)
+    first, second = (
+        caption_rows(run.decoder, run.vocabulary, store, rows, Search(beam=2))[1]
+        for run in (trained, again)
+    )
+    assert all(first[k].words == second[k].words for k in first)
+    assert all(np.array_equal(first[k].attention, second[k].attention) for k in first)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(world[0], tmp_path / name, quick_recipe(f"training.seed={seed}"))
+    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
+    assert not same(weights_of(tmp_path / "a"), weights_of(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, optimiser: str
+) -> None:
+    recipe = quick_recipe(
+        f"training.optimiser={optimiser}", "training.learning_rate=0.001", "model.dropout=0.3"
+    )
+    train(world[0], tmp_path / "whole", recipe)
+
+    def press_ctrl_c(event: dict[str, Any]) -> None:
+        if event["event"] == "progress" and event["step"] == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(world[0], tmp_path / "broken", recipe, watch=press_ctrl_c)
+    _, meta = checkpoint.load(tmp_path / "broken" / LAST)
+    assert meta["place"]["step"] == 5
+    train(world[0], tmp_path / "broken", None, resume=True)
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "broken"))
+    assert same(weights_of(tmp_path / "whole", BEST), weights_of(tmp_path / "broken", BEST))
+
+
+TRAIN_AND_DIE = """
+import os, random, signal, sys, threading, time
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.learning import trainer
+from tests.tiny_world import tiny_recipe
+
+store, run, how, seed = sys.argv[1:5]
+chance = random.Random(int(seed))
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if how == "in a write":  # between two of the system calls that write a checkpoint
+    fatal, calls = chance.randrange(1, 25), 0
+    def mortal(real):
+        def call(*args, **options):
+            global calls
+            calls += 1
+            if calls == fatal:
+                die()
+            return real(*args, **options)
+        return call
+    os.fsync, Path.replace = mortal(os.fsync), mortal(Path.replace)
+
+def watch(event):
+    if how == "at a step" and event["event"] == "progress" and chance.random() < 0.15:
+        threading.Timer(chance.random() * 0.02, die).start()
+
+recipe = tiny_recipe("training.epochs=2", "training.save_minutes=0.0", "model.dropout=0.3")
+trainer.train(FeatureStore.open(Path(store)), Path(run), recipe, resume=True, watch=watch)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kill_9_at_random_moments_still_gives_the_same_bits(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    def attempt(folder: Path, how: str, seed: int) -> int:
+        command = [sys.executable, "-c", TRAIN_AND_DIE, world[0].folder, folder, how, str(seed)]
+        return subprocess.run(command, cwd=ROOT, timeout=300, check=False).returncode
+
+    assert attempt(tmp_path / "whole", "never", 0) == 0
+    killed = {"at a step": 0, "in a write": 0}
+    for how in killed:
+        seed = 0
+        while killed[how] < 10:
+            folder = tmp_path / f"broken {how} {seed}"
+            for attempt_number in range(3):
+                code = attempt(folder, how, 100 * seed + attempt_number)
+                assert code in (0, -signal.SIGKILL)
+                killed[how] += code == -signal.SIGKILL
+            assert attempt(folder, "never", 0) == 0
+            assert same(weights_of(tmp_path / "whole"), weights_of(folder)), folder.name
+            assert same(weights_of(tmp_path / "whole", BEST), weights_of(folder, BEST))
+            seed += 1
+    assert sum(killed.values()) >= 20
+
+
+def test_the_resumed_log_tells_each_step_once(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    recipe = quick_recipe("training.save_minutes=60.0")
+
+    class Died(Exception):
+        pass
+
+    def die(event: dict[str, Any]) -> None:
+        if event["event"] == "step" and event["step"] == 20:
+            raise Died
+
+    with pytest.raises(Died):
+        train(world[0], tmp_path / "run", recipe, watch=die)
+    train(world[0], tmp_path / "run", None, resume=True)
+    steps = [e["step"] for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
+    assert steps == sorted(set(steps))
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, at_step: int) -> None:
+    real = trainer.soft_cost
+    calls = 0
+
+    def poisoned(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        cost = real(*args, **options)
+        if calls == at_step:
+            cost.penalty = float("nan")
+        return cost
+
+    monkeypatch.setattr(trainer, "soft_cost", poisoned)
+
+
+def test_nonsense_stops_the_run_names_step_and_term_and_keeps_the_last_good_state(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, at_step=4)
+    with pytest.raises(UserError, match="penalty became nan at step 4"):
+        train(world[0], tmp_path / "run", quick_recipe())
+    tensors, meta = checkpoint.load(tmp_path / "run" / LAST)
+    assert meta["place"]["step"] == 3
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+
+
+def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
+    """What a person does wrong with a run that is there, and the words of the answer."""
+
+    def another_recipe(run: Path, store: FeatureStore) -> None:
+        train(store, run, quick_recipe("training.seed=9"), resume=True)
+
+    def no_resume(run: Path, store: FeatureStore) -> None:
+        train(store, run, quick_recipe())
+
+    def other_vocabulary(run: Path, store: FeatureStore) -> None:
+        words = (run / "vocabulary.txt").read_text().replace("triangle", "hexagon")
+        (run / "vocabulary.txt").write_text(words)
+        Run.open(run)
+
+    def nothing_there(run: Path, store: FeatureStore) -> None:
+        train(store, run / "none", None, resume=True)
+
+    def other_encoder(run: Path, store: FeatureStore) -> None:
+        train(store, run / "other", quick_recipe("encoder.name=vgg19"))
+
+    def not_a_run(run: Path, store: FeatureStore) -> None:
+        Run.open(store.folder)
+
+    return {
+        "another recipe": (another_recipe, "begun with another recipe"),
+        "no --resume": (no_resume, "add --resume"),
+        "other vocabulary": (other_vocabulary, "not the vocabulary"),
+        "nothing to resume": (nothing_there, "no run to go on with"),
+        "other encoder": (other_encoder, "--set encoder.name=tiny"),
+        "not a run": (not_a_run, "not a run folder"),
+    }
+
+
+@pytest.mark.parametrize("mistake", mistakes())
+def test_a_mistake_is_told_in_a_sentence(
+    mistake: str, world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    train(world[0], tmp_path / "run", quick_recipe("training.epochs=1"))
+    before = (tmp_path / "run" / LAST).read_bytes()
+    do, words = mistakes()[mistake]
+    with pytest.raises(UserError, match=words):
+        do(tmp_path / "run", world[0])
+    assert (tmp_path / "run" / LAST).read_bytes() == before
+
+
+def test_features_of_other_weights_are_refused(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    train(world[0], tmp_path / "run", quick_recipe("training.epochs=1"))
+    other = world[0].index.model_copy(update={"weights_hash": "another"})
+    store = FeatureStore(world[0].folder, other, world[0].examples)
+    with pytest.raises(UserError, match="weights_hash is another"):
+        Run.open(tmp_path / "run").refuse_other_features(store)
+    with pytest.raises(UserError, match="weights_hash is another"):
+        train(store, tmp_path / "run", None, resume=True)
+
+
+def test_a_second_trainer_is_kept_out_and_told_who_is_there(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    with (
+        RunLock(tmp_path / "run"),
+        pytest.raises(UserError, match=rf"process {os.getpid()}") as caught,
+    ):
+        train(world[0], tmp_path / "run", quick_recipe())
+    assert caught.value.code == "run.locked"
+
+
+def test_a_full_disk_loses_nothing(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+    calls = 0
+
+    def full(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 40:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="disk is full") as caught:
+        train(world[0], tmp_path / "run", quick_recipe())
+    assert caught.value.exit_code == 1
+    monkeypatch.setattr(os, "fsync", real)
+    train(world[0], tmp_path / "run", None, resume=True)
+    train(world[0], tmp_path / "whole", quick_recipe())
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "run"))
+
+
+def test_training_keeps_no_graph_alive(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    import gc
+    import weakref
+
+    from show_attend_tell.learning.decoder import Decoder
+    from show_attend_tell.learning.objectives import soft_cost
+
+    decoder = Decoder(tiny_recipe().model, 8, 5)
+    annotations = torch.randn(3, 4, 8, requires_grad=True)
+    captions = torch.ones(3, 4, dtype=torch.long)
+    lesson = decoder.teach(annotations, captions)
+    soft_cost(decoder, lesson, captions, double_stochastic=1.0, label_smoothing=0.0).loss.backward()
+    graph = weakref.ref(annotations)
+    del lesson, annotations
+    gc.collect()
+    assert graph() is None
+
+
+def test_early_stopping_waits_for_patience(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    recipe = tiny_recipe("training.learning_rate=1e-9", "training.epochs=9", "training.patience=2")
+    train(world[0], tmp_path / "run", recipe)
+    events = read(tmp_path / "run" / "log.jsonl")
+    devs = [event for event in events if event["event"] == "dev"]
+    assert [event["best"] for event in devs] == [True, False, False]
+    assert events[-1]["reason"] == "dev BLEU-4 has not risen for 2 epochs"
+    assert json.dumps(events)  # plain JSON throughout
