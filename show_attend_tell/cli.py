@@ -123,15 +123,16 @@ def prepare(
         from show_attend_tell.learning.prepare import Preparation
 
     say = terminal.console(stderr=True)
+    where = terminal.plain(str(out))
     for note in dataset.notes:
-        say.print(f"[dim]{note}[/]")
+        say.print(f"[dim]{terminal.plain(note)}[/]")
     network = make_encoder(encoder, weights=encoder_weights, grid=grid, size=size, fit=fit.value)
     work = Preparation(dataset, out, network)
     rows, columns = network.grid
     total, waiting = len(dataset.examples), len(work.waiting)
     say.print(
         f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers a picture, "
-        f"{total:,} pictures, {work.bytes_needed / 1e9:.2f} GB in [bold]{out}[/]"
+        f"{total:,} pictures, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
     )
     if waiting < total:
         say.print(f"{total - waiting:,} pictures are done already")
@@ -141,8 +142,8 @@ def prepare(
         task = bar.add_task("encoding", total=waiting)
         skipped = work.run(lambda done: bar.advance(task, done))
     for reason in skipped.values():
-        say.print(f"[red]skipped[/] {reason}", highlight=False)
-    say.print(f"done: {total - len(skipped):,} pictures in [bold]{out}[/]")
+        say.print(f"[red]skipped[/] {terminal.plain(reason)}", soft_wrap=True)
+    say.print(f"done: {total - len(skipped):,} pictures in [bold]{where}[/]")
     if skipped:
         say.print(
             f"{len(skipped):,} of {total:,} pictures could not be read; mend them and run again"

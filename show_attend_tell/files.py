@@ -1,5 +1,6 @@
 """Files that are either whole or absent: write beside, flush, rename."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -25,7 +26,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         part.replace(path)
         _flush_folder(path.parent)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it may never have come to be
+            part.unlink()
         raise cannot_write(path, error) from error
 
 
@@ -35,8 +37,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically, readable by a person."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    """Write JSON atomically, readable by a person.
+
+    Lone surrogates, which stand for what is not UTF-8 in a file's name, are escaped.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    write_atomically(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

@@ -134,7 +134,11 @@ def no_dev(tmp_path: Path) -> Path:
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "missing folder": (["show", "{tmp}/none"], 1, "none"),
     "missing store": (["train", "{tmp}/none", "{tmp}/run"], 1, "not a feature store"),
-    "half-made store": (["train", "{half}", "{tmp}/run", "{tiny}"], 1, "12 of 12 pictures have no features"),
+    "half-made store": (
+        ["train", "{half}", "{tmp}/run", "{tiny}"],
+        1,
+        "12 of 12 pictures have no features",
+    ),
     "no dev pictures": (["train", "{no_dev}", "{tmp}/run", "{tiny}"], 1, "split 'dev'"),
     "store of another encoder": (["train", "{store}", "{tmp}/run"], 1, "--set encoder.name=tiny"),
     "unknown recipe": (

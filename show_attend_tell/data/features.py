@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, write_atomically, write_text
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 
 
 class StoreIndex(BaseModel):
@@ -31,7 +32,7 @@ class StoreIndex(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     encoder: str
     weights_hash: str
     preprocessing: Preprocessing
@@ -83,11 +84,13 @@ class FeatureStore:
             ) from None
         except ValidationError as error:
             problem = error.errors()[0]
-            where = ".".join(str(part) for part in problem["loc"])
+            where = ".".join(str(part) for part in problem["loc"]) or "the file"
+            again = "remove the folder and run `sat prepare` again"
+            remedy = "a newer show_attend_tell may read it" if where == "format" else again
             raise UserError(
                 "data.store",
                 f"{folder / 'index.json'}: not a store's index ({where}: {problem['msg']}); "
-                "remove the folder and run `sat prepare` again",
+                f"{remedy}",
             ) from None
         examples = read_examples(folder / "examples.jsonl")
         if _hash(examples_text(examples)) != index.examples_hash:
@@ -112,6 +115,10 @@ class FeatureStore:
     def _features(self) -> npt.NDArray[np.float16]:
         shape = (len(self.examples), self.index.places, self.index.depth)
         return np.memmap(self.folder / "features.f16", np.float16, "r", shape=shape)
+
+    @cached_property
+    def _checksums(self) -> npt.NDArray[np.uint32]:
+        return np.memmap(self.folder / "checksums.u32", np.uint32, "r")  # sees what `write` writes
 
     def checksums(self) -> npt.NDArray[np.uint32]:
         """One number a row; zero where the row is not done."""
@@ -157,20 +164,15 @@ class FeatureStore:
 
     def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
         """Annotation vectors of rows, float32 (rows, L, D), each checked against its checksum."""
-        checksums = self._checksums_once
         found: npt.NDArray[np.float16] = self._features[np.asarray(rows)]
         for row, features in zip(rows, found, strict=True):
-            if checksum(features) != checksums[row]:
+            if checksum(features) != self._checksums[row]:
                 raise UserError(
                     "data.store",
                     f"{self.folder / 'features.f16'}: the features of {self.examples[row].id} are "
                     "damaged; remove the folder and run `sat prepare` again",
                 )
         return found.astype(np.float32)
-
-    @cached_property
-    def _checksums_once(self) -> npt.NDArray[np.uint32]:
-        return self.checksums()
 
     def write(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
         """Put features (rows, L, D) on disk, and only then say that they are there."""
@@ -257,7 +259,11 @@ def _hash(text: bytes) -> str:
 
 
 def _reserve(path: Path, size: int) -> None:
-    with path.open("wb") as out:
-        if size and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(out.fileno(), 0, size)  # a full disk shows here, not hours later
-        out.truncate(size)
+    try:
+        with path.open("wb") as out:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(out.fileno(), 0, size)  # a full disk shows here, not hours later
+            out.truncate(size)
+    except OSError:
+        path.unlink(missing_ok=True)  # give back what was got of a full disk
+        raise

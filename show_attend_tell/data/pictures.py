@@ -120,11 +120,11 @@ def _stream(source: Path | bytes | BinaryIO, name: str) -> BinaryIO:
     if isinstance(source, bytes):
         stream: BinaryIO = io.BytesIO(source)
     elif isinstance(source, Path):
-        if not source.exists():
-            raise UserError("picture.missing", f"{name}: there is no such file")
-        if not source.is_file():
-            raise UserError("picture.not_a_picture", f"{name}: not a regular file")
         try:
+            if not source.exists():
+                raise UserError("picture.missing", f"{name}: there is no such file")
+            if not source.is_file():
+                raise UserError("picture.not_a_picture", f"{name}: not a regular file")
             stream = source.open("rb")
         except OSError as error:
             raise UserError(
@@ -133,6 +133,7 @@ def _stream(source: Path | bytes | BinaryIO, name: str) -> BinaryIO:
     else:
         stream = source
     if not stream.read(1):
+        stream.close()
         raise UserError("picture.empty", f"{name}: the file is empty")
     stream.seek(0)
     return stream

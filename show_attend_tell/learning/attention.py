@@ -10,6 +10,7 @@ quarter of the time of a tanh. The keys' gradient is gathered over the sentence 
 once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,37 +102,40 @@ class _Scores(torch.autograd.Function):
         ctx: Any, keys: Tensor, query: Tensor, v: Tensor, grown: Tensor, scored: GatheredKeys
     ) -> Tensor:
         grown_query = grow(query).unsqueeze(1)  # (P, 1, A)
-        r = torch.empty_like(grown)
         dots = grown.new_empty(grown.shape[:2])
-        for part in _parts(len(grown)):
-            torch.mul(grown[part], grown_query[part], out=r[part])
-            torch.matmul(r[part].add_(1).reciprocal_(), v, out=dots[part])
+        for part, r in _blocks(grown, grown_query):
+            torch.matmul(r, v, out=dots[part])
         if any(ctx.needs_input_grad):
             scored.pending += 1
-            ctx.r, ctx.scored = r, scored
-            ctx.save_for_backward(v)
+            ctx.scored = scored
+            ctx.save_for_backward(grown, grown_query, v)
         return dots.mul_(-2).add_(v.sum())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dscores: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None, None]:
-        (v,) = ctx.saved_tensors
-        r, scored = ctx.r, ctx.scored
-        del ctx.r  # overwritten below: this backward pass can be run once
+        grown, grown_query, v = ctx.saved_tensors
+        scored = ctx.scored
         if scored.slopes is None:
-            scored.slopes = torch.zeros_like(r)
+            scored.slopes = torch.zeros_like(grown)
         dv = torch.zeros_like(v)
-        slopes = torch.empty_like(r[:, 0])  # (P, A): Σ_i dscore_i (r_i − r_i²)
-        for part in _parts(len(r)):
-            d, one = dscores[part], r[part]
-            dv.addmv_(one.flatten(0, 1).t(), d.flatten())
-            one.addcmul_(one, one, value=-1)  # r − r²
-            torch.bmm(d.unsqueeze(1), one, out=slopes[part].unsqueeze(1))
-            scored.slopes[part].addcmul_(one, d.unsqueeze(2))
+        dquery = torch.empty_like(grown_query)  # (P, 1, A): Σ_i dscore_i (r_i − r_i²), for now
+        for part, r in _blocks(grown, grown_query):
+            d = dscores[part]
+            dv.addmv_(r.flatten(0, 1).t(), d.flatten())
+            r.addcmul_(r, r, value=-1)  # r − r²
+            torch.bmm(d.unsqueeze(1), r, out=dquery[part])
+            scored.slopes[part].addcmul_(r, d.unsqueeze(2))
         scored.pending -= 1
         dkeys = scored.slopes.mul_(4 * v) if scored.pending == 0 else None
-        return dkeys, slopes.mul_(4 * v), dscores.sum() - 2 * dv, None, None
+        return dkeys, dquery.squeeze(1).mul_(4 * v), dscores.sum() - 2 * dv, None, None
 
 
-def _parts(pictures: int) -> list[slice]:
-    return [slice(i, i + PICTURES_AT_ONCE) for i in range(0, pictures, PICTURES_AT_ONCE)]
+def _blocks(grown: Tensor, grown_query: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Make r of a few pictures at a time, in one buffer: cheaper to make twice than to keep."""
+    buffer = torch.empty_like(grown[:PICTURES_AT_ONCE])
+    for i in range(0, len(grown), PICTURES_AT_ONCE):
+        part = slice(i, i + PICTURES_AT_ONCE)
+        r = buffer[: len(grown[part])]
+        torch.mul(grown[part], grown_query[part], out=r)
+        yield part, r.add_(1).reciprocal_()

@@ -6,6 +6,7 @@ in place, a block of rows at a time, and they are never kept.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -106,8 +107,7 @@ class _Likelihood(torch.autograd.Function):
         gradients = [torch.zeros_like(x) for x in (readout, weight, bias)] if wanted else []
         nats = torch.empty_like(shares)
         loss = readout.new_zeros(())
-        for i in range(0, len(targets), ROWS_AT_ONCE):
-            part = slice(i, i + ROWS_AT_ONCE)
+        for part in _even_parts(len(targets)):
             x, y, share = readout[part], targets[part].unsqueeze(1), shares[part]
             logits = torch.addmm(bias, x, weight.t())
             mean = logits.mean(dim=1)
@@ -133,3 +133,10 @@ class _Likelihood(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dloss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         return *(gradient.mul_(dloss) for gradient in ctx.gradients), None, None, None
+
+
+def _even_parts(rows: int) -> list[slice]:
+    """Blocks of at most ROWS_AT_ONCE, none of them thin: thin products are slow."""
+    blocks = -(-rows // ROWS_AT_ONCE)
+    edges = [rows * block // blocks for block in range(blocks + 1)]
+    return [slice(*pair) for pair in pairwise(edges)]

@@ -129,9 +129,14 @@ class _Unlike:
         self.seen = {int(value): row for row, value in enumerate(store.checksums()) if value}
 
     def add(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
-        for row, one in zip(rows, features, strict=True):
+        batch = dict(zip(rows, features, strict=True))
+        for row, one in batch.items():
             other = self.seen.setdefault(checksum(one), row)
-            if other != row and not self._same_picture(row, other):
+            if other == row:
+                continue
+            # Checksums of a hundred thousand pictures meet by chance: look at the features too.
+            known = batch[other] if other in batch else self.store.read([other])[0]
+            if np.array_equal(one, known) and not self._same_picture(row, other):
                 first, second = self.store.examples[other].id, self.store.examples[row].id
                 raise UserError(
                     "model.collapsed",

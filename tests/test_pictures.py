@@ -1,0 +1,402 @@
+"""Pictures: upright RGB from anything, the square that is seen, the way back, and every error."""
+
+import errno
+import io
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from show_attend_tell.data.pictures import (
+    LONGEST_SIDE,
+    Preprocessing,
+    crop_of,
+    frame,
+    open_picture,
+)
+from show_attend_tell.errors import UserError
+
+PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
+SQUEEZED = PAPER.model_copy(update={"fit": "squeeze"})
+GRID = (14, 14)
+
+
+def saved(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def noise(width: int, height: int) -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def landscape(width: int, height: int) -> Image.Image:
+    """Something smooth, different in every corner, as photographs are."""
+    y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
+    hills = [np.sin(7 * x + 3 * y), np.cos(9 * y - 4 * x * y), np.sin(11 * x * y + y)]
+    return Image.fromarray(np.uint8(127.5 + 127.5 * np.stack(hills, -1)))
+
+
+def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).mean())
+
+
+def code_of(source: Path | bytes) -> str:
+    with pytest.raises(UserError) as caught:
+        open_picture(source)
+    return caught.value.code
+
+
+# Upright
+
+# What the standard says of row 0 and column 0 of the stored picture, as a view of the upright one.
+STORED: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    1: lambda upright: upright,  # top, left
+    2: lambda upright: upright[:, ::-1],  # top, right
+    3: lambda upright: upright[::-1, ::-1],  # bottom, right
+    4: lambda upright: upright[::-1],  # bottom, left
+    5: lambda upright: upright.swapaxes(0, 1),  # left, top
+    6: lambda upright: upright[:, ::-1].swapaxes(0, 1),  # right, top
+    7: lambda upright: upright[::-1, ::-1].swapaxes(0, 1),  # right, bottom
+    8: lambda upright: upright[::-1].swapaxes(0, 1),  # left, bottom
+}
+
+
+def with_orientation(upright: Image.Image, orientation: int, kind: str) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = np.ascontiguousarray(STORED[orientation](np.asarray(upright)))
+    return saved(Image.fromarray(pixels), kind, exif=exif)
+
+
+@pytest.mark.parametrize("orientation", STORED)
+def test_every_orientation_gives_the_upright_pixels(orientation: int) -> None:
+    upright = noise(40, 30)
+    found = open_picture(with_orientation(upright, orientation, "PNG"))
+    assert np.array_equal(np.asarray(found), np.asarray(upright))
+
+
+@pytest.mark.parametrize("orientation", STORED)
+def test_a_large_jpeg_decoded_small_is_upright_too(orientation: int) -> None:
+    upright = landscape(1200, 800)
+    found = open_picture(with_orientation(upright, orientation, "JPEG"), least_side=100)
+    assert found.size == (150, 100)
+    assert mean_difference(np.asarray(found), np.asarray(upright.resize((150, 100)))) < 3
+
+
+@pytest.mark.parametrize(
+    "exif",
+    [
+        b"Exif\0\0",
+        b"Exif\0\0not a TIFF header at all",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",  # its directory is beyond the end
+        b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + b"\x12\x01\x03\0" * 5,  # entries that are not there
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x09\0\0\0\0\0\0",  # orientation 9
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x02\0\0\0\x02six\0\0\0\0\0",  # orientation in words
+    ],
+)
+def test_broken_exif_does_not_cost_the_picture(exif: bytes) -> None:
+    plain = open_picture(saved(noise(40, 30), "JPEG"))
+    assert open_picture(saved(noise(40, 30), "JPEG", exif=exif)).tobytes() == plain.tobytes()
+
+
+# Any mode to RGB
+
+
+def halves(mode: str, left: object, right: object) -> Image.Image:
+    picture = Image.new(mode, (32, 16), left)  # type: ignore[arg-type]
+    picture.paste(right, (16, 0, 32, 16))  # type: ignore[arg-type]
+    return picture
+
+
+def palette_with_a_hole() -> Image.Image:
+    picture = halves("P", 0, 1)
+    picture.putpalette([200, 0, 0, 0, 0, 200])
+    picture.info["transparency"] = 1
+    return picture
+
+
+def floats(*values: float) -> Image.Image:
+    return Image.fromarray(np.repeat(np.float32([values]), 16, axis=0).repeat(16, axis=1))
+
+
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+MODES = {
+    "1": (halves("1", 0, 1), "PNG", BLACK, WHITE),
+    "L": (halves("L", 10, 200), "PNG", (10, 10, 10), (200, 200, 200)),
+    "L in a JPEG": (halves("L", 10, 200), "JPEG", (10, 10, 10), (200, 200, 200)),
+    "LA": (halves("LA", (10, 255), (10, 0)), "PNG", (10, 10, 10), WHITE),
+    "P": (halves("RGB", (9, 8, 7), (200, 0, 0)).quantize(), "PNG", (9, 8, 7), (200, 0, 0)),
+    "P with transparency": (palette_with_a_hole(), "PNG", (200, 0, 0), WHITE),
+    "P with transparency in a GIF": (palette_with_a_hole(), "GIF", (200, 0, 0), WHITE),
+    "RGBA": (halves("RGBA", (0, 0, 200, 255), (0, 0, 0, 51)), "PNG", (0, 0, 200), (204, 204, 204)),
+    "RGBA in a WebP": (
+        halves("RGBA", (0, 0, 200, 255), (0, 0, 0, 0)),
+        "WEBP",
+        (0, 0, 200),
+        WHITE,
+    ),
+    "CMYK": (halves("CMYK", (0, 255, 255, 0), (0, 0, 0, 255)), "TIFF", (255, 0, 0), BLACK),
+    "CMYK in a JPEG": (
+        halves("CMYK", (0, 255, 255, 0), (0, 0, 0, 255)),
+        "JPEG",
+        (255, 0, 0),
+        BLACK,
+    ),
+    "I;16": (halves("I;16", 16448, 65535), "PNG", (64, 64, 64), WHITE),
+    "I;16 in a TIFF": (halves("I;16", 16448, 65535), "TIFF", (64, 64, 64), WHITE),
+    "I": (halves("I", -70000, 1_000_000), "TIFF", BLACK, WHITE),
+    "F": (floats(0.25, 0.75), "TIFF", BLACK, WHITE),
+    "F with a hole": (floats(float("nan"), 1.0), "TIFF", BLACK, WHITE),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_mode_becomes_rgb(mode: str) -> None:
+    picture, kind, left, right = MODES[mode]
+    options = {"lossless": True} if kind == "WEBP" else {}
+    found = open_picture(saved(picture, kind, **options))
+    assert found.mode == "RGB"
+    for x, colour in ((3, left), (28, right)):
+        assert found.getpixel((x, 8)) == pytest.approx(colour, abs=3), mode
+
+
+def test_the_modes_above_are_what_pillow_reads_back() -> None:
+    read = {mode: Image.open(io.BytesIO(saved(*row[:2]))).mode for mode, row in MODES.items()}
+    assert {mode.split()[0] for mode in MODES} <= set(read.values())
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
+def test_an_animation_gives_its_first_frame(kind: str) -> None:
+    frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "blue", "green")]
+    options = {"lossless": True} if kind == "WEBP" else {}
+    found = open_picture(saved(frames[0], kind, save_all=True, append_images=frames[1:], **options))
+    assert found.getpixel((10, 10)) == (255, 0, 0)
+
+
+def test_a_jpeg_with_a_second_picture_inside_is_a_jpeg() -> None:
+    both = saved(noise(40, 30), "MPO", save_all=True, append_images=[noise(20, 10)])
+    assert open_picture(both).size == (40, 30)
+
+
+def test_path_bytes_and_stream_give_the_same(tmp_path: Path) -> None:
+    content = saved(noise(40, 30))
+    (tmp_path / "a.jpg").write_bytes(content)  # the name does not matter
+    pictures = [open_picture(s) for s in (tmp_path / "a.jpg", content, io.BytesIO(content))]
+    assert len({picture.tobytes() for picture in pictures}) == 1
+
+
+# The square that the encoder sees, and the way back
+
+
+def test_the_frame_is_the_paper_s_resize_and_central_crop() -> None:
+    for width, height in ((500, 375), (375, 500), (640, 256)):
+        picture = landscape(width, height)
+        scale = 256 / min(width, height)
+        resized = picture.resize(
+            (round(width * scale), round(height * scale)), Image.Resampling.BICUBIC
+        )
+        x, y = (resized.width - 224) // 2, (resized.height - 224) // 2
+        central = np.asarray(resized.crop((x, y, x + 224, y + 224)))
+        assert mean_difference(frame(picture, PAPER), central) < 1
+
+
+@given(st.integers(1, 9000), st.integers(1, 9000))
+def test_the_crop_is_central_square_and_seven_eighths_of_the_short_side(
+    width: int, height: int
+) -> None:
+    crop = crop_of((width, height), PAPER)
+    assert crop.x1 - crop.x0 == pytest.approx(min(width, height) * 7 / 8)
+    assert crop.y1 - crop.y0 == pytest.approx(crop.x1 - crop.x0)
+    assert crop.x0 + crop.x1 == pytest.approx(width)
+    assert crop.y0 + crop.y1 == pytest.approx(height)
+
+
+@given(st.integers(1, 9000), st.integers(1, 9000), st.sampled_from([PAPER, SQUEEZED]))
+def test_corner_cells_end_where_the_crop_ends(width: int, height: int, how: Preprocessing) -> None:
+    crop = crop_of((width, height), how)
+    x0, y0, _, _ = crop.cell(0, 0, GRID)
+    _, _, x1, y1 = crop.cell(13, 13, GRID)
+    assert (x0, y0, x1, y1) == pytest.approx((crop.x0, crop.y0, crop.x1, crop.y1))
+    assert crop.cell(4, 7, GRID)[:2] == pytest.approx(crop.cell(3, 6, GRID)[2:])
+
+
+def test_squeezed_the_whole_picture_is_seen() -> None:
+    crop = crop_of((1200, 700), SQUEEZED)
+    assert (crop.x0, crop.y0, crop.x1, crop.y1) == (0, 0, 1200, 700)
+
+
+@pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
+@pytest.mark.parametrize("size", [(2100, 1400), (1400, 2100), (1500, 1500), (3001, 1207)])
+@pytest.mark.parametrize("cell", [(0, 0), (0, 13), (13, 0), (13, 13), (6, 9)])
+def test_what_is_painted_into_a_cell_lights_that_cell_only(
+    how: Preprocessing, size: tuple[int, int], cell: tuple[int, int]
+) -> None:
+    picture = Image.new("L", size)
+    x0, y0, x1, y1 = crop_of(size, how).cell(*cell, GRID)
+    picture.paste(255, (round(x0), round(y0), round(x1), round(y1)))
+    seen = frame(picture.convert("RGB"), how)[..., 0] / 255
+    light = seen.reshape(14, 16, 14, 16).mean(axis=(1, 3))
+    assert light[cell] > 0.95
+    light[cell] = 0
+    assert light.max() < 0.03
+
+
+def test_what_lies_outside_the_crop_is_not_seen() -> None:
+    size = (2048, 1024)
+    crop = crop_of(size, PAPER)
+    picture = Image.new("RGB", size, "white")
+    picture.paste("black", (int(crop.x0), int(crop.y0), int(crop.x1), int(crop.y1)))
+    assert frame(picture, PAPER)[2:-2, 2:-2].max() == 0
+
+
+@pytest.mark.parametrize("size", [(1, 1), (LONGEST_SIDE, 1), (1, 10_000), (3, 5)])
+@pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
+def test_a_picture_of_any_shape_has_a_frame(how: Preprocessing, size: tuple[int, int]) -> None:
+    picture = open_picture(saved(Image.new("RGB", size, (250, 120, 10))))
+    assert np.array_equal(frame(picture, how), np.full((224, 224, 3), (250, 120, 10)))
+
+
+@pytest.mark.parametrize("size", [(3000, 2000), (2000, 3000), (1030, 1025)])
+@pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
+def test_least_side_gives_nearly_the_frame_of_the_whole(
+    how: Preprocessing, size: tuple[int, int]
+) -> None:
+    content = saved(landscape(*size), "JPEG", quality=90)
+    small = open_picture(content, least_side=256)
+    assert 256 <= min(small.size) < min(size)
+    assert mean_difference(frame(small, how), frame(open_picture(content), how)) < 1
+
+
+# Errors
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A picture that promises pixels and brings none."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = b"IDAT"
+    chunks = (header, data)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        for chunk in chunks
+    )
+
+
+def damaged_png() -> bytes:
+    content = bytearray(saved(noise(40, 30)))
+    content[len(content) // 2] ^= 0xFF
+    return bytes(content)
+
+
+CODES = {
+    "nothing": (b"", "picture.empty"),
+    "one byte": (b"\xff", "picture.not_a_picture"),
+    "text": (b"not a picture", "picture.not_a_picture"),
+    "HTML": (b"<!DOCTYPE html><html></html>", "picture.not_a_picture"),
+    "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', "picture.not_a_picture"),
+    "PDF": (saved(noise(8, 8), "PDF"), "picture.not_a_picture"),
+    "a format not on the list": (saved(noise(8, 8), "PPM"), "picture.not_a_picture"),
+    "JPEG cut at half": (saved(noise(64, 48), "JPEG")[:1500], "picture.truncated"),
+    "PNG cut at half": (saved(noise(64, 48))[:4000], "picture.truncated"),
+    "GIF cut at half": (saved(noise(64, 48), "GIF")[:2500], "picture.truncated"),
+    "BMP cut at half": (saved(noise(64, 48), "BMP")[:4000], "picture.truncated"),
+    "TIFF cut at half": (saved(noise(64, 48), "TIFF")[:4000], "picture.truncated"),
+    "WebP cut at half": (saved(noise(64, 48), "WEBP")[:1000], "picture.corrupt"),
+    "a byte of a PNG flipped": (damaged_png(), "picture.corrupt"),
+    "too many pixels": (png_header(8000, 5001), "picture.too_large"),
+    "as many pixels as may be, none there": (png_header(8000, 5000), "picture.truncated"),
+    "a bomb": (png_header(50_000, 50_000), "picture.too_large"),
+    "too long a side": (saved(Image.new("1", (LONGEST_SIDE + 1, 1))), "picture.too_large"),
+}
+
+
+@pytest.mark.parametrize("what", CODES)
+def test_each_bad_picture_has_its_code_and_is_named(what: str, tmp_path: Path) -> None:
+    content, code = CODES[what]
+    path = tmp_path / "beach.jpg"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"beach\.jpg: .") as caught:
+        open_picture(path)
+    assert caught.value.code == code
+
+
+def test_bytes_are_named_as_told() -> None:
+    with pytest.raises(UserError, match=r"^upload 3: "):
+        open_picture(b"not a picture", "upload 3")
+
+
+def test_a_missing_picture_is_told(tmp_path: Path) -> None:
+    assert code_of(tmp_path / "none.jpg") == "picture.missing"
+
+
+def test_a_folder_is_not_a_picture(tmp_path: Path) -> None:
+    assert code_of(tmp_path) == "picture.not_a_picture"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert code_of(tmp_path / "pipe.jpg") == "picture.not_a_picture"
+
+
+@pytest.mark.parametrize("call", ["stat", "open"])
+def test_a_picture_one_may_not_read_is_told(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "beach.jpg"
+    path.write_bytes(saved(noise(8, 8)))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, call, refuse)
+    with pytest.raises(UserError, match=r"beach\.jpg: .*Permission denied") as caught:
+        open_picture(path)
+    assert caught.value.code == "picture.unreadable"
+
+
+def test_a_name_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
+    # Newer Pythons say that such a file does not exist.
+    assert code_of(tmp_path / ("x" * 300)) in ("picture.unreadable", "picture.missing")
+
+
+SEEDS = {
+    "JPEG": ("JPEG", {}),
+    "progressive JPEG": ("JPEG", {"progressive": True}),
+    "PNG": ("PNG", {}),
+    "WebP": ("WEBP", {}),
+    "GIF": ("GIF", {}),
+    "BMP": ("BMP", {}),
+    "TIFF": ("TIFF", {}),
+    "packed TIFF": ("TIFF", {"compression": "tiff_lzw"}),
+}
+
+
+@pytest.mark.parametrize("kind", SEEDS)
+def test_no_damage_raises_anything_but_our_own_error(kind: str) -> None:
+    name, options = SEEDS[kind]
+    whole = saved(noise(32, 24), name, **options)
+    random = np.random.default_rng(0)
+    codes = set()
+    for trial in range(120):
+        content = bytearray(whole)
+        reach = min(len(content), 200) if trial % 2 else len(content)  # headers matter most
+        for place in random.integers(0, reach, 3):
+            content[place] = random.integers(256)
+        if trial % 5 == 0:
+            del content[random.integers(1, len(content)) :]
+        try:
+            open_picture(bytes(content), least_side=8)
+        except UserError as error:
+            codes.add(error.code)
+    assert codes <= {f"picture.{c}" for c in ("not_a_picture", "truncated", "corrupt", "too_large")}
+    assert codes
