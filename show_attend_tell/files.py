@@ -31,9 +31,14 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise cannot_write(path, error) from error
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes atomically."""
+    write_atomically(path, lambda stream: stream.write(content))
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
-    write_atomically(path, lambda stream: stream.write(text.encode("utf-8")))
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from show_attend_tell.data.layouts import Example
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_atomically, write_text
+from show_attend_tell.files import cannot_write, write_bytes, write_text
 
 FORMAT: Literal[1] = 1
 
@@ -68,7 +68,7 @@ class FeatureStore:
             _reserve(folder / "checksums.u32", len(examples) * 4)
         except OSError as error:
             raise cannot_write(folder, error) from error
-        write_atomically(folder / "examples.jsonl", lambda out: out.write(examples_text(examples)))
+        write_bytes(folder / "examples.jsonl", examples_text(examples))
         write_text(folder / "index.json", index.model_dump_json(indent=1) + "\n")
         return cls(folder, index, examples)
 

@@ -103,6 +103,13 @@ def open_picture(
     UserError
         `picture.*`: missing, empty, not a picture, unsupported, truncated, corrupt, too large.
     """
+    return open_with_size(source, name, least_side=least_side)[0]
+
+
+def open_with_size(
+    source: Path | bytes | BinaryIO, name: str | None = None, *, least_side: int | None = None
+) -> tuple[Image.Image, tuple[int, int]]:
+    """`open_picture`, and the width and height of the upright original, whatever was decoded."""
     name = name or (str(source) if isinstance(source, Path) else "picture")
     stream = _stream(source, name)
     try:
@@ -111,7 +118,10 @@ def open_picture(
             warnings.simplefilter("ignore")
             picture = _identify(stream, name)
             _refuse_too_large(picture, name)
-            return _decode(picture, name, least_side)
+            width, height = picture.size
+            decoded = _decode(picture, name, least_side)
+            is_turned = (width > height) != (decoded.width > decoded.height)
+            return decoded, (height, width) if is_turned else (width, height)
     finally:
         stream.close()
 
@@ -172,13 +182,18 @@ def _decode(picture: Image.Image, name: str, least_side: int | None) -> Image.Im
         if least_side:
             picture.draft("RGB", (least_side, least_side))
         picture.load()
-        return _rgb(_upright(picture))
+        return upright_rgb(picture)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         if "truncated" in str(error).lower():
             raise UserError(
                 "picture.truncated", f"{name}: the picture is cut off; export it again"
             ) from error
         raise UserError("picture.corrupt", f"{name}: damaged picture ({error})") from error
+
+
+def upright_rgb(picture: Image.Image) -> Image.Image:
+    """Turn a picture as its EXIF says and give it three channels."""
+    return _rgb(_upright(picture))
 
 
 def _upright(picture: Image.Image) -> Image.Image:

@@ -75,10 +75,10 @@ class SoftAttention(nn.Module):
 
     def context(self, places: Places, weights: Tensor, gate: Tensor) -> Tensor:
         """ẑ = β Σ_i weights_i a_i (equation 6, section 4.2.1): (rows, L), (rows,) → (rows, D)."""
-        pictures, rows = len(places.annotations), len(weights)
-        grouped = weights.view(pictures, rows // pictures, -1)  # (P, k, L)
+        pictures, L, _ = places.annotations.shape
+        grouped = weights.view(pictures, -1, L)  # (P, k, L)
         z = shared_product(grouped, places.annotations, places.summed)  # (P, k, D)
-        return gate.unsqueeze(1) * z.view(rows, -1)
+        return gate.unsqueeze(1) * z.flatten(0, 1)
 
 
 def grow(x: Tensor) -> Tensor:

@@ -1,39 +1,241 @@
-"""From PyTorch modules to ONNX graphs that run without PyTorch."""
+"""From PyTorch modules to a model folder: ONNX graphs that run without PyTorch.
+
+Matrices are rounded to float16 before the export, so the files are half as large and the graphs
+compute with exactly the numbers that a rounded PyTorch model has.
+"""
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
+import onnx
 import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
 
-from show_attend_tell.learning.encoders import Encoder
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
+from show_attend_tell.learning.attention import Places
+from show_attend_tell.learning.decoder import Decoder, Dropout, State
+from show_attend_tell.learning.encoders import Encoder, make_encoder
+from show_attend_tell.learning.run import Run, versions
+from show_attend_tell.telling.exported import GRAPHS, ModelFacts, open_graph
+
+SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 
 
 def encoder_function(
     encoder: Encoder,
 ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]:
     """The encoder on ONNX Runtime: uint8 pixels (batch, size, size, 3) → float32 (batch, L, D)."""
-    side = encoder.preprocessing.size
-    example = torch.zeros(2, side, side, 3, dtype=torch.uint8)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            encoder, (example,), dynamo=True, dynamic_shapes=({0: "batch"},), verbose=False
-        )
-    assert program is not None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(
-        program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    name = session.get_inputs()[0].name
+    graph = encoder_graph(encoder).SerializeToString()
+    run = open_graph(graph, torch.get_num_threads())
 
     def encode(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        annotations: npt.NDArray[np.float32] = session.run(None, {name: pixels})[0]
+        annotations: npt.NDArray[np.float32] = run(pixels)[0]
         return annotations
 
     return encode
+
+
+def export_model(run: Run, folder: Path, *, encoder_weights: str | Path | None = None) -> None:
+    """Write the model folder of a run: four graphs, `model.json`, and a card to be completed.
+
+    Parameters
+    ----------
+    encoder_weights
+        Where the encoder's weights are, for an encoder that does not bring its own.
+    """
+    features = run.features
+    encoder = make_encoder(
+        features.encoder,
+        weights=encoder_weights,
+        grid=features.grid[0],
+        size=features.preprocessing.size,
+        fit=features.preprocessing.fit,
+    )
+    if encoder.weights_hash != features.weights_hash:
+        raise UserError(
+            "model.weights_wrong",
+            f"the encoder's weights ({encoder.weights_hash[:12]}) are not those that {run.folder} "
+            f"was trained with ({features.weights_hash[:12]}); pass the right --encoder-weights",
+        )
+    round_matrices(encoder)
+    round_matrices(run.decoder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    graphs = {"encode": encoder_graph(encoder), **decoder_graphs(run.decoder, features.depth)}
+    for name, graph in graphs.items():
+        write_bytes(folder / f"{name}.onnx", halved(graph).SerializeToString())
+    search = run.recipe.search
+    facts = ModelFacts(
+        words=run.vocabulary.words,
+        punctuation=run.vocabulary.punctuation,
+        preprocessing=features.preprocessing,
+        grid=features.grid,
+        beam=search.beam,
+        length_power=search.length_power,
+        max_words=search.max_words,
+        files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
+        origin={
+            "encoder": features.encoder,
+            "encoder_weights": features.weights_hash,
+            "data_set": features.layout,
+            "recipe": run.recipe.model_dump(),
+            "epoch": run.meta["epoch"],
+            "dev_BLEU-4": run.meta["BLEU-4"],
+            "versions": versions(),
+        },
+    )
+    write_text(folder / "model.json", facts.model_dump_json(indent=1) + "\n")
+
+
+def round_matrices(module: nn.Module) -> None:
+    """Round every matrix and kernel to float16 in place; vectors stay as they are."""
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            parameter.data.copy_(parameter.data.half())
+
+
+def encoder_graph(encoder: Encoder) -> onnx.ModelProto:
+    """Graph `encode`: pixels (P, size, size, 3) → annotations (P, L, D)."""
+    side = encoder.preprocessing.size
+    pixels = torch.zeros(2, side, side, 3, dtype=torch.uint8)
+    return _export(encoder, {"pixels": pixels}, {"pixels": "P"}, ["annotations"])
+
+
+def decoder_graphs(decoder: Decoder, depth: int) -> dict[str, onnx.ModelProto]:
+    """Graphs `start`, `look` and `advance`, for P pictures of k rows each."""
+    pictures, beams, places = 2, 3, 5
+    annotations = torch.randn(pictures, places, depth)
+    start, look, advance = _Start(decoder), _Look(decoder), _Advance(decoder)
+    with torch.no_grad():
+        a, keys, h, c = start(annotations)
+        state = {
+            "h": h.unsqueeze(1).repeat(1, beams, 1),
+            "c": c.unsqueeze(1).repeat(1, beams, 1),
+        }
+        alpha, gate = look(keys, state["h"])
+    words = torch.zeros(pictures, beams, dtype=torch.int64)
+    return {
+        "start": _export(
+            start, {"annotations": annotations}, {"annotations": "PL"}, ["a", "keys", "h", "c"]
+        ),
+        "look": _export(
+            look, {"keys": keys, "h": state["h"]}, {"keys": "PL", "h": "Pk"}, ["alpha", "gate"]
+        ),
+        "advance": _with_top(
+            _export(
+                advance,
+                {"a": a, **state, "weights": alpha, "gate": gate, "words": words},
+                {"a": "PL", "h": "Pk", "c": "Pk", "weights": "PkL", "gate": "Pk", "words": "Pk"},
+                ["h_next", "c_next", "all_log_probs"],
+            )
+        ),
+    }
+
+
+class _Start(nn.Module):
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, annotations: Tensor) -> tuple[Tensor, ...]:
+        a = self.decoder.norm(self.decoder.narrow(annotations))
+        h, c = self.decoder.initial(a.mean(dim=1), Dropout(0.0, None))
+        return a, self.decoder.attention.annotation(a), h, c
+
+
+class _Look(nn.Module):
+    """Equations 4 and 5 as printed; training computes the same without a tanh."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self.attention = decoder.attention
+
+    def forward(self, keys: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        attention = self.attention
+        hidden = torch.tanh(keys.unsqueeze(1) + attention.state(h).unsqueeze(2))  # (P, k, L, A)
+        alpha = torch.softmax(hidden @ attention.score, dim=2)
+        if attention.gate is None:
+            return alpha, torch.ones_like(h[:, :, 0])
+        return alpha, torch.sigmoid(attention.gate(h)).squeeze(2)
+
+
+class _Advance(nn.Module):
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(
+        self, a: Tensor, h: Tensor, c: Tensor, weights: Tensor, gate: Tensor, words: Tensor
+    ) -> tuple[Tensor, ...]:
+        rows = (h.flatten(0, 1), c.flatten(0, 1))
+        flat = [x.flatten(0, 1) for x in (weights, gate, words)]
+        state, logits = self.decoder.advance(Places(a, a, a), State(*rows), *flat)
+        log_probs = torch.log_softmax(logits, dim=1)
+        return state.h.view_as(h), state.c.view_as(c), log_probs.view(*h.shape[:2], -1)
+
+
+def _with_top(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Let the graph return only the best words; how many is an input."""
+    body = graph.graph
+    (every,) = (output for output in body.output if output.name == "all_log_probs")
+    body.output.remove(every)
+    body.input.append(helper.make_tensor_value_info("best", TensorProto.INT64, [1]))
+    body.node.append(
+        helper.make_node("TopK", ["all_log_probs", "best"], ["log_probs", "ids"], axis=-1)
+    )
+    for name, kind in (("log_probs", TensorProto.FLOAT), ("ids", TensorProto.INT64)):
+        body.output.append(helper.make_tensor_value_info(name, kind, ["P", "k", "best"]))
+    return graph
+
+
+def _export(
+    module: nn.Module, inputs: dict[str, Tensor], axes: dict[str, str], outputs: Sequence[str]
+) -> onnx.ModelProto:
+    """Trace a module; `axes` names the leading axes of each input that may have any size."""
+    shapes = tuple(dict(enumerate(axes[name])) for name in inputs)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module.eval(),
+            tuple(inputs.values()),
+            dynamo=True,
+            dynamic_shapes=shapes,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            optimize=False,  # folding makes numbers that are not rounded; ONNX Runtime folds too
+            verbose=False,
+        )
+    assert program is not None
+    proto: onnx.ModelProto = program.model_proto
+    for node in proto.graph.node:  # traces of our source code, with the paths of this machine
+        del node.metadata_props[:]
+        node.doc_string = ""
+    return proto
+
+
+def halved(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Store as float16 every constant that loses nothing by it, with a cast behind it."""
+    body = graph.graph
+    casts = []
+    for tensor in body.initializer:
+        values = numpy_helper.to_array(tensor)
+        if values.dtype != np.float32 or values.size < SMALLEST_HALVED:
+            continue
+        half = values.astype(np.float16)
+        if np.array_equal(half.astype(np.float32), values):
+            name = tensor.name
+            tensor.CopyFrom(numpy_helper.from_array(half, f"{name}.half"))
+            casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+    nodes = [*casts, *body.node]
+    del body.node[:]
+    body.node.extend(nodes)
+    return graph

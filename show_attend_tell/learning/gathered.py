@@ -27,6 +27,8 @@ def shared_product(x: Tensor, shared: Tensor, gathered: Gathered) -> Tensor:
     x: (..., rows, a); shared: (..., a, b); returns (..., rows, b). The steps must be run backwards
     together, as `loss.backward()` does.
     """
+    if not torch.is_grad_enabled():
+        return torch.matmul(x, shared)
     product: Tensor = _SharedProduct.apply(x, shared, gathered)  # type: ignore[no-untyped-call]
     return product
 

@@ -1,0 +1,149 @@
+"""From a picture to its caption: open, frame, encode, search."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from show_attend_tell.data.pictures import Crop, crop_of, frame, open_with_size, upright_rgb
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.exported import ExportedModel
+from show_attend_tell.telling.search import Search, tell
+
+Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
+
+AT_ONCE = 8  # pictures that are encoded and told together
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A picture as the encoder sees it."""
+
+    pixels: npt.NDArray[np.uint8]  # (size, size, 3)
+    picture_size: tuple[int, int]  # width, height of the upright original
+    crop: Crop
+
+
+class Captioner:
+    """Tells what is in a picture; safe to call again and again, the same picture the same way."""
+
+    def __init__(self, model: ExportedModel) -> None:
+        self.model = model
+        facts = model.facts
+        self.search = Search(
+            beam=facts.beam, length_power=facts.length_power, max_words=facts.max_words
+        )
+
+    @overload
+    def __call__(self, pictures: Picture, search: Search | None = None) -> Caption: ...
+    @overload
+    def __call__(
+        self, pictures: list[Picture] | tuple[Picture, ...], search: Search | None = None
+    ) -> list[Caption]: ...
+    def __call__(
+        self,
+        pictures: Picture | list[Picture] | tuple[Picture, ...],
+        search: Search | None = None,
+    ) -> Caption | list[Caption]:
+        """Caption one picture, or several in order.
+
+        Parameters
+        ----------
+        pictures
+            A path, the bytes of a file, an open file, a Pillow image or a uint8 array
+            (height, width, 3), or a list of such.
+        search
+            How to search; by default as was chosen for the model.
+
+        Raises
+        ------
+        UserError
+            `picture.*`, for the first picture that cannot be read.
+        """
+        if isinstance(pictures, list | tuple):
+            return [
+                best
+                for i in range(0, len(pictures), AT_ONCE)
+                for best, *_ in self.tell(
+                    [self.frame(p) for p in pictures[i : i + AT_ONCE]], search
+                )
+            ]
+        return self.tell([self.frame(pictures)], search)[0][0]
+
+    def frame(self, picture: Picture) -> Framed:
+        """Read a picture and cut out what the encoder sees."""
+        preprocessing = self.model.facts.preprocessing
+        image, size = _image(picture, preprocessing.resize)
+        return Framed(frame(image, preprocessing), size, crop_of(size, preprocessing))
+
+    def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
+        """The `n_best` captions of each picture, best first."""
+        if not framed:
+            return []
+        annotations = self.model.encode(np.stack([one.pixels for one in framed]))
+        told = tell(self.model, annotations, search or self.search)
+        decode, grid = self.model.vocabulary.decode, self.model.facts.grid
+        return [
+            [
+                Caption.of(each, decode(each.words), grid, one.picture_size, one.crop)
+                for each in sentences
+            ]
+            for one, sentences in zip(framed, told, strict=True)
+        ]
+
+    def stream(
+        self, pictures: Iterable[Picture], search: Search | None = None
+    ) -> Iterator[list[Caption] | UserError]:
+        """Captions of any number of pictures, in order, read ahead while the model works.
+
+        Yields for each picture its captions, best first, or the error that says why it has none.
+        """
+        remaining = iter(pictures)
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            ahead = reader.submit(self._read_some, remaining)
+            while some := ahead.result():
+                ahead = reader.submit(self._read_some, remaining)
+                captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
+                for one in some:
+                    yield one if isinstance(one, UserError) else next(captions)
+
+    def _read_some(self, pictures: Iterator[Picture]) -> list[Framed | UserError]:
+        some: list[Framed | UserError] = []
+        for picture, _ in zip(pictures, range(AT_ONCE), strict=False):
+            try:
+                some.append(self.frame(picture))
+            except UserError as error:
+                some.append(error)
+        return some
+
+
+def _image(picture: Picture, least_side: int) -> tuple[Image.Image, tuple[int, int]]:
+    """An upright RGB image, perhaps smaller than the original, and the original's size."""
+    if isinstance(picture, Image.Image):
+        image = upright_rgb(picture)
+        return image, image.size
+    if isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise UserError(
+                "picture.unsupported",
+                f"an array must be uint8 (height, width, 3) in RGB, not {picture.dtype} "
+                f"{picture.shape}; scale it to 0..255 first",
+            )
+        image = Image.fromarray(picture)
+        return image, image.size
+    if isinstance(picture, str):
+        picture = Path(picture)
+    if not isinstance(picture, Path | bytes | io.IOBase) and not hasattr(picture, "read"):
+        raise UserError(
+            "picture.unsupported",
+            "a picture is a path, bytes, an open file, a Pillow image or a uint8 array, "
+            f"not {type(picture).__name__}",
+        )
+    return open_with_size(picture, least_side=least_side)

@@ -1,0 +1,30 @@
+"""A few generated pictures with captions, prepared with a small random encoder."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.layouts import load_dataset
+from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.prepare import Preparation
+
+
+def small_store(folder: Path) -> FeatureStore:
+    """A finished store of twelve pictures of noise; made once per folder."""
+    photos, store = folder / "photos", folder / "store"
+    if store.exists():
+        return FeatureStore.open(store)
+    photos.mkdir()
+    random = np.random.default_rng(0)
+    rows = ["picture,caption,split"]
+    for i in range(12):
+        noise = random.integers(0, 256, (8, 9, 3), dtype=np.uint8)
+        Image.fromarray(noise).resize((90, 80)).save(photos / f"{i}.png")
+        rows.append(f"{i}.png,a picture of number {i},{'train' if i < 8 else 'dev'}")
+    (photos / "captions.csv").write_text("\n".join(rows) + "\n")
+    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=64)
+    work = Preparation(load_dataset(photos), store, encoder)
+    assert work.run() == {}
+    return work.store

@@ -1,0 +1,171 @@
+"""The exported model: the same numbers as PyTorch, without PyTorch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.evaluate import caption_rows
+from show_attend_tell.learning.export import export_model, round_matrices
+from show_attend_tell.learning.run import Run
+from show_attend_tell.learning.teller import TorchTeller
+from show_attend_tell.learning.trainer import train
+from show_attend_tell.telling.captioner import Captioner
+from show_attend_tell.telling.exported import ExportedModel
+from show_attend_tell.telling.search import Search, tell
+from tests.small_photos import small_store
+from tests.tiny_world import tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("exported")
+    store = small_store(folder)
+    recipe = tiny_recipe(
+        "encoder.name=efficientnet-lite0",
+        "encoder.grid=2",
+        "encoder.size=64",
+        "model.annotation_norm=layer",
+        "model.annotation_width=16",
+        "training.epochs=1",
+    )
+    train(store, folder / "run", recipe)
+    return Run.open(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def model(run: Run) -> ExportedModel:
+    export_model(run, run.folder / "model", encoder_weights="random:3")
+    return ExportedModel(run.folder / "model")
+
+
+def test_encoder_start_look_and_advance_agree_to_1e_5(run: Run, model: ExportedModel) -> None:
+    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=64)
+    round_matrices(encoder)
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
+    annotations = model.encode(pixels)
+    with torch.inference_mode():
+        expected = encoder(torch.from_numpy(pixels)).numpy()
+    assert np.abs(annotations - expected).max() < 1e-5 * np.abs(expected).max()
+
+    pytorch = TorchTeller(run.decoder)  # export has rounded its matrices
+    words = np.array([model.start_word, 2, 3, 4, 5, 6])
+    results = []
+    for teller in (pytorch, model):
+        memory, state = teller.start(annotations)
+        state = tuple(np.repeat(part, 2, axis=0) for part in state)
+        alpha, gate = teller.look(memory, state)
+        after, log_probs, ids = teller.advance(memory, state, alpha, gate, words, 4)
+        results.append((alpha, gate, *after, log_probs, ids))
+    for one, other in zip(*results, strict=True):
+        assert one.shape == other.shape
+        assert np.abs(one - other).max() < 1e-5
+
+
+def test_the_search_tells_the_same_with_both(run: Run, model: ExportedModel) -> None:
+    annotations = np.random.default_rng(1).normal(size=(5, 4, 1280)).astype(np.float32)
+    search = Search(beam=3, max_words=8)
+    for one, other in zip(
+        tell(TorchTeller(run.decoder), annotations, search),
+        tell(model, annotations, search),
+        strict=True,
+    ):
+        assert one[0].words == other[0].words
+        assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
+
+
+def test_a_picture_gets_the_caption_that_its_features_get(run: Run, model: ExportedModel) -> None:
+    store = small_store(run.folder.parent)
+    rows = store.rows("dev")
+    search = Search(beam=2, max_words=8)
+    expected, _ = caption_rows(run.decoder, run.vocabulary, store, rows, search)
+    captioner = Captioner(model)
+    captions = captioner([store.examples[row].picture for row in rows], search)
+    assert [" ".join(c.words) for c in captions] == [expected[store.examples[r].id] for r in rows]
+
+
+def test_matrices_take_two_bytes_a_number(run: Run, model: ExportedModel) -> None:
+    numbers = sum(p.numel() for p in run.decoder.parameters())
+    graphs = ("start", "look", "advance")
+    size = sum((model.folder / f"{name}.onnx").stat().st_size for name in graphs)
+    assert size < 2 * numbers + 100_000
+
+
+def test_no_path_of_this_machine_is_in_a_graph(model: ExportedModel) -> None:
+    for path in model.folder.iterdir():
+        assert str(Path(__file__).parents[1]).encode() not in path.read_bytes()
+        assert b"site-packages" not in path.read_bytes()
+
+
+def damage_graph(folder: Path) -> None:
+    content = bytearray((folder / "look.onnx").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "look.onnx").write_bytes(content)
+
+
+def remove_graph(folder: Path) -> None:
+    (folder / "start.onnx").unlink()
+
+
+def newer_format(folder: Path) -> None:
+    facts = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**facts, "colour": "red"}))
+
+
+def no_facts(folder: Path) -> None:
+    (folder / "model.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (damage_graph, "SHA-256 differs"),
+        (remove_graph, "start.onnx: is missing"),
+        (newer_format, "colour"),
+        (no_facts, "not a model folder"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_a_sentence(
+    harm: object, words: str, model: ExportedModel, tmp_path: Path
+) -> None:
+    import shutil
+
+    shutil.copytree(model.folder, tmp_path / "model")
+    harm(tmp_path / "model")  # type: ignore[operator]
+    with pytest.raises(UserError, match=words):
+        ExportedModel(tmp_path / "model")
+
+
+def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not those that"):
+        export_model(run, tmp_path / "model", encoder_weights="random:4")
+
+
+def test_telling_imports_no_torch(model: ExportedModel) -> None:
+    check = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import numpy as np\n"
+        "from show_attend_tell.telling.captioner import Captioner\n"
+        "from show_attend_tell.telling.exported import ExportedModel\n"
+        f"captioner = Captioner(ExportedModel(Path({str(model.folder)!r})))\n"
+        "caption = captioner(np.zeros((50, 40, 3), np.uint8))\n"
+        "assert caption.picture_size == (40, 50)\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_model_without_a_gate_exports_too(tmp_path: Path) -> None:
+    from show_attend_tell.learning.export import decoder_graphs
+
+    decoder = Decoder(tiny_recipe("model.gate=false").model, 8, 11)
+    assert set(decoder_graphs(decoder, 8)) == {"start", "look", "advance"}
