@@ -311,6 +311,113 @@ def show(
         summary.print_summary(found, terminal.console())
 
 
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
+    encoder_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder's weights, if it does not bring its own.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Turn a trained run into a model folder that captions pictures without PyTorch.
+
+    For example:
+
+        sat export runs/soft runs/soft/model
+
+        sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
+    """
+    from show_attend_tell import terminal
+
+    with _extra_train():
+        from show_attend_tell.learning.export import export_model
+        from show_attend_tell.learning.run import Run
+
+    export_model(Run.open(run), out, encoder_weights=encoder_weights)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    say = terminal.console(stderr=True)
+    say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
+    say.print(f"next: sat caption --model {out} photo.jpg")
+
+
+@app.command()
+def caption(
+    pictures: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
+    ],
+    model: Annotated[Path, typer.Option(help="A model folder, or a run that holds one.")],
+    beam: Annotated[
+        int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
+    ] = None,
+    n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+) -> None:
+    """Tell what is in pictures, one line each, in the order given; nothing leaves the machine.
+
+    For example:
+
+        sat caption --model runs/soft photo.jpg
+
+        sat caption --model runs/soft holiday/ --json > captions.jsonl
+    """
+    from show_attend_tell import load, terminal
+    from show_attend_tell.telling.listing import list_pictures
+
+    names, sources = list_pictures(pictures)
+    captioner = load(model)
+    search = dataclasses.replace(
+        captioner.search, beam=beam or max(captioner.search.beam, n_best), n_best=n_best
+    )
+    failed = 0
+    for name, told in zip(names, captioner.stream(sources, search), strict=True):
+        if isinstance(told, UserError):
+            failed += 1
+            terminal.complain(told)
+            continue
+        for one in told:
+            if json:
+                terminal.print_json_line(one.facts(name))
+            else:
+                terminal.print_line(*([name] if len(names) > 1 else []), one.text)
+    if failed:
+        terminal.console(stderr=True).print(f"{failed:,} of {len(names):,} pictures failed")
+        raise typer.Exit(1)
+
+
+@app.command()
+def draw(
+    picture: Annotated[Path, typer.Argument(help="A picture.")],
+    out: Annotated[Path, typer.Argument(help="A .png figure, or a .html page.")],
+    model: Annotated[Path, typer.Option(help="A model folder, or a run that holds one.")],
+) -> None:
+    """Draw where each word of a picture's caption looked, as in the paper's figures.
+
+    For example:
+
+        sat draw --model runs/soft photo.jpg photo-attention.png
+
+        sat draw --model runs/soft photo.jpg photo.html
+    """
+    from show_attend_tell import drawing, load, terminal
+    from show_attend_tell.data.pictures import open_picture
+    from show_attend_tell.files import write_atomically, write_text
+
+    if out.suffix.lower() not in (".png", ".html"):
+        raise UserError("request.out", f"{out}: name a file that ends in .png or .html")
+    told = load(model)(picture)
+    upright = open_picture(picture)
+    if out.suffix.lower() == ".png":
+        image = drawing.draw(told, upright)
+        write_atomically(out, lambda stream: image.save(stream, format="PNG"))
+    else:
+        write_text(out, drawing.page([(picture.name, told, upright)], title=told.text))
+    terminal.print_line(told.text)
+    terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+
+
 def _dataset(
     data: Path, layout: str | None, pictures: Path | None, all_captions: bool
 ) -> "Dataset":
@@ -342,9 +449,7 @@ def main() -> None:
             raise
         from show_attend_tell import terminal
 
-        terminal.console(stderr=True).print(
-            f"[bold red]sat:[/] {terminal.plain(str(error))}", highlight=False, soft_wrap=True
-        )
+        terminal.complain(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from show_attend_tell.data.features import FeatureStore
@@ -27,7 +28,7 @@ def print_facts(facts: dict[str, Any], console: Console) -> None:
     for name, value in facts.items():
         if isinstance(value, dict):
             value = "\n".join(f"{key}: {part}" for key, part in value.items())
-        grid.add_row(name, str(value))
+        grid.add_row(name, escape(str(value)))
     console.print(grid)
 
 

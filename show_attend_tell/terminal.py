@@ -17,20 +17,42 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from show_attend_tell.errors import UserError
+
 
 def console(*, stderr: bool = False) -> Console:
     """Results go to standard output, everything else to standard error."""
     return Console(stderr=stderr, highlight=False)
 
 
+def printable(text: str) -> str:
+    """Text of others without control characters."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
 def plain(text: str) -> str:
-    """Text of others made harmless: no control characters, no markup."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+    """Text of others made harmless for a console: no control characters, no markup."""
+    return escape(printable(text))
+
+
+def complain(error: UserError) -> None:
+    """Say a person's mistake in a sentence, on standard error."""
+    console(stderr=True).print(f"[bold red]sat:[/] {plain(str(error))}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """For machines, on standard output."""
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def print_line(*parts: str) -> None:
+    """A line of a result, its parts separated by tabs; there before the next one begins."""
+    print("\t".join(printable(part) for part in parts), flush=True)
+
+
+def print_json_line(value: Any) -> None:
+    """A result as one line of JSON."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 def duration(seconds: float) -> str:

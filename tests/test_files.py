@@ -55,7 +55,7 @@ def test_a_failing_call_leaves_the_old_file_and_says_which(
     owner: Any = os if call == "fsync" else Path
     with monkeypatch.context() as patch:
         patch.setattr(owner, call, failing(OSError(number, os.strerror(number))))
-        with pytest.raises(UserError, match="a.txt") as caught:
+        with pytest.raises(UserError, match=r"a\.txt") as caught:
             write_text(path, "new")
     assert caught.value.code == code
     assert path.read_text() == "old"

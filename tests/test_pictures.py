@@ -101,7 +101,7 @@ def test_a_large_jpeg_decoded_small_is_upright_too(orientation: int) -> None:
         b"Exif\0\0II*\0\xff\xff\xff\xff",  # its directory is beyond the end
         b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + b"\x12\x01\x03\0" * 5,  # entries that are not there
         b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x09\0\0\0\0\0\0",  # orientation 9
-        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x02\0\0\0\x02six\0\0\0\0\0",  # orientation in words
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x02\0\0\0\x02six\0\0\0\0\0",  # in words
     ],
 )
 def test_broken_exif_does_not_cost_the_picture(exif: bytes) -> None:
@@ -266,15 +266,20 @@ def test_a_picture_of_any_shape_has_a_frame(how: Preprocessing, size: tuple[int,
     assert np.array_equal(frame(picture, how), np.full((224, 224, 3), (250, 120, 10)))
 
 
-@pytest.mark.parametrize("size", [(3000, 2000), (2000, 3000), (1030, 1025)])
+# Sides that the scale does not divide are rounded up to whole pixels when decoded small: the frame
+# is stretched by less than a pixel, which costs more than the decoding itself.
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [((1536, 1040), 0.5), ((1040, 1536), 0.5), ((1032, 1028), 0.5), ((1025, 1025), 1.5)],
+)
 @pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
 def test_least_side_gives_nearly_the_frame_of_the_whole(
-    how: Preprocessing, size: tuple[int, int]
+    how: Preprocessing, size: tuple[int, int], most: float
 ) -> None:
     content = saved(landscape(*size), "JPEG", quality=90)
     small = open_picture(content, least_side=256)
     assert 256 <= min(small.size) < min(size)
-    assert mean_difference(frame(small, how), frame(open_picture(content), how)) < 1
+    assert mean_difference(frame(small, how), frame(open_picture(content), how)) < most
 
 
 # Errors

@@ -58,6 +58,21 @@ class Caption:
             crop=crop,
         )
 
+    @property
+    def confidence(self) -> float:
+        """Mean probability of a word: the geometric mean over the words and the end, 0 to 1."""
+        return float(np.exp(self.log_prob / (len(self.words) + 1)))
+
+    def facts(self, name: str) -> dict[str, object]:
+        """What `--json` prints: plain numbers and text."""
+        return {
+            "picture": name,
+            "caption": self.text,
+            "confidence": round(self.confidence, 4),
+            "words": list(self.words),
+            "log_probs": [round(float(x), 4) for x in self.log_probs],
+        }
+
 
 def sentence(words: Sequence[str]) -> str:
     """Write words as a sentence: capital first letter, punctuation in its place, a full stop.

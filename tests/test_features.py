@@ -1,0 +1,391 @@
+"""The feature store: what is written comes back, what is damaged or of another kind does not."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from show_attend_tell.data import features
+from show_attend_tell.data.features import FeatureStore, StoreIndex, checksum, examples_hash
+from show_attend_tell.data.layouts import Example
+from show_attend_tell.data.pictures import Preprocessing
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import write_json
+
+PREPROCESSING = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
+EXAMPLES = [
+    Example(Path(f"{name}.png"), (f"a {name}", f"the {name}"), split, f"{name}.png")
+    for name, split in (
+        ("dog", "train"),
+        ("cat", "train"),
+        ("cow", "train"),
+        ("hen", "dev"),
+        ("ass", "dev"),
+    )
+]
+ROWS = range(len(EXAMPLES))
+VALUES = np.random.default_rng(0).normal(size=(5, 4, 3)).astype(np.float16)
+
+
+class PowerCut(BaseException):
+    """Nothing catches this, as nothing catches the end of the power."""
+
+
+def index_of(examples: list[Example], **changes: Any) -> StoreIndex:
+    facts = {
+        "encoder": "small",
+        "weights_hash": "abc",
+        "preprocessing": PREPROCESSING,
+        "grid": (2, 2),
+        "depth": 3,
+        "layout": "folder",
+        "examples_hash": examples_hash(examples),
+    }
+    return StoreIndex.model_validate(facts | changes)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> FeatureStore:
+    return FeatureStore.create(tmp_path / "store", index_of(EXAMPLES), EXAMPLES)
+
+
+@pytest.fixture
+def full(empty: FeatureStore) -> FeatureStore:
+    empty.write(ROWS, VALUES)
+    return empty
+
+
+def fail_at(call: int, error: BaseException) -> Callable[[int], None]:
+    """An `os.fsync` whose n-th call fails."""
+    calls = 0
+
+    def fsync(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise error
+
+    return fsync
+
+
+# There and back
+
+
+def test_features_come_back_as_written(full: FeatureStore) -> None:
+    again = FeatureStore.open(full.folder)
+    found = again.read([3, 0, 3])
+    assert found.dtype == np.float32
+    assert np.array_equal(found, VALUES[[3, 0, 3]].astype(np.float32))
+
+
+def test_examples_and_index_come_back_as_written(full: FeatureStore) -> None:
+    again = FeatureStore.open(full.folder)
+    assert (again.examples, again.index) == (tuple(EXAMPLES), full.index)
+
+
+def test_rows_are_where_the_layout_says(full: FeatureStore) -> None:
+    content = np.fromfile(full.folder / "features.f16", np.float16)
+    assert np.array_equal(content.reshape(VALUES.shape), VALUES)
+
+
+def test_a_new_store_has_no_rows(empty: FeatureStore) -> None:
+    assert FeatureStore.open(empty.folder).missing() == list(ROWS)
+
+
+def test_only_what_was_written_is_there(empty: FeatureStore) -> None:
+    empty.write([4, 1], VALUES[[4, 1]])
+    again = FeatureStore.open(empty.folder)
+    assert again.missing() == [0, 2, 3]
+    assert np.array_equal(again.read([1, 4]), VALUES[[1, 4]].astype(np.float32))
+
+
+def test_a_row_written_after_a_first_read_can_be_read(empty: FeatureStore) -> None:
+    empty.write([0], VALUES[:1])
+    empty.read([0])
+    empty.write([1], VALUES[1:2])
+    assert np.array_equal(empty.read([1])[0], VALUES[1].astype(np.float32))
+
+
+def test_a_row_that_is_not_there_cannot_be_read(empty: FeatureStore) -> None:
+    with pytest.raises(UserError, match=r"dog\.png"):
+        empty.read([0])
+
+
+def test_no_row_has_the_checksum_that_means_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features.zlib, "crc32", lambda _: 0)
+    assert checksum(VALUES[0]) != 0
+
+
+ODD = {
+    "emoji": "🐕‍🦺 größer",
+    "a lone surrogate": "broken \ud83d emoji",
+    "bytes that are not UTF-8": "caf\udce9.png",
+    "line ends of many kinds": "a\nb\r\nc\u2028d\x85e",
+    "quotes": 'she said "a\\b"',
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_names_and_captions_survive(what: str, tmp_path: Path) -> None:
+    text = ODD[what]
+    examples = [Example(Path("pictures") / text, (text, "a dog"), "train", text)]
+    FeatureStore.create(tmp_path / "store", index_of(examples), examples)
+    assert FeatureStore.open(tmp_path / "store").examples == tuple(examples)
+
+
+# Splits
+
+
+def test_a_split_has_its_rows(full: FeatureStore) -> None:
+    assert (full.rows("train"), full.rows("dev")) == ([0, 1, 2], [3, 4])
+
+
+def test_rows_without_features_are_left_out_of_a_split(empty: FeatureStore) -> None:
+    empty.write([0, 2], VALUES[[0, 2]])
+    assert empty.rows("train") == [0, 2]
+
+
+def test_an_empty_split_is_told(full: FeatureStore) -> None:
+    with pytest.raises(UserError, match="no pictures in split 'test'") as caught:
+        full.rows("test")
+    assert caught.value.code == "data.empty_split"
+
+
+def test_a_split_without_any_features_is_told(empty: FeatureStore) -> None:
+    empty.write([0], VALUES[:1])
+    with pytest.raises(UserError, match=r"split 'dev' has features yet.*sat prepare") as caught:
+        empty.rows("dev")
+    assert caught.value.code == "data.store"
+
+
+# Half made
+
+
+def test_a_finished_store_is_not_refused(full: FeatureStore) -> None:
+    full.refuse_half_made()
+
+
+def test_a_half_made_store_is_refused_with_counts(empty: FeatureStore) -> None:
+    empty.write([0, 3], VALUES[[0, 3]])
+    with pytest.raises(UserError, match=r"store: 3 of 5 pictures.*sat prepare") as caught:
+        empty.refuse_half_made()
+    assert caught.value.code == "data.store"
+
+
+def test_skipped_pictures_do_not_make_a_store_half_made(empty: FeatureStore) -> None:
+    empty.write([0, 1, 2, 3], VALUES[:4])
+    write_json(empty.folder / "skipped.json", {"ass.png": "ass.png: the file is empty"})
+    empty.refuse_half_made()
+
+
+def test_a_skipped_picture_does_not_excuse_another(empty: FeatureStore) -> None:
+    empty.write([0, 1, 2], VALUES[:3])
+    write_json(empty.folder / "skipped.json", {"ass.png": "ass.png: the file is empty"})
+    with pytest.raises(UserError, match=r"1 of 5 pictures"):
+        empty.refuse_half_made()
+
+
+# Damage
+
+
+@pytest.mark.parametrize("name", ["features.f16", "checksums.u32"])
+@pytest.mark.parametrize("row", [0, 2, 4])
+def test_a_flipped_bit_is_noticed_and_its_picture_named(
+    name: str, row: int, full: FeatureStore
+) -> None:
+    path = full.folder / name
+    content = bytearray(path.read_bytes())
+    content[row * len(content) // 5 + 1] ^= 0x10
+    path.write_bytes(content)
+    store = FeatureStore.open(full.folder)
+    with pytest.raises(UserError, match=EXAMPLES[row].id) as caught:
+        store.read(list(ROWS))
+    assert caught.value.code == "data.store"
+
+
+def test_rows_beside_a_damaged_one_can_be_read(full: FeatureStore) -> None:
+    path = full.folder / "features.f16"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    others = FeatureStore.open(full.folder).read([1, 2, 3, 4])
+    assert np.array_equal(others, VALUES[1:].astype(np.float32))
+
+
+def edited_index(**changes: Any) -> Callable[[bytes], bytes]:
+    return lambda content: json.dumps(json.loads(content) | changes).encode()
+
+
+DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
+    "features cut": ("features.f16", lambda content: content[:-1]),
+    "features too long": ("features.f16", lambda content: content + b"\0"),
+    "no features": ("features.f16", lambda _: None),
+    "checksums cut": ("checksums.u32", lambda content: content[:-4]),
+    "no checksums": ("checksums.u32", lambda _: None),
+    "a caption changed": ("examples.jsonl", lambda content: content.replace(b"a dog", b"a god")),
+    "a line gone": ("examples.jsonl", lambda content: content.split(b"\n", 1)[1]),
+    "a line cut": ("examples.jsonl", lambda content: content[:-9]),
+    "a line that is not JSON": ("examples.jsonl", lambda content: b"dog\n" + content),
+    "a line of another kind": ("examples.jsonl", lambda content: b"[1, 2]\n" + content),
+    "a line without captions": ("examples.jsonl", lambda _: b'{"picture": "a", "id": "a"}\n'),
+    "no examples": ("examples.jsonl", lambda _: None),
+    "an empty index": ("index.json", lambda _: b""),
+    "an index cut": ("index.json", lambda content: content[:40]),
+    "an index that is not UTF-8": ("index.json", lambda _: b"\xff\xfe\0"),
+    "an index of another kind": ("index.json", lambda _: b"[]"),
+    "an index with a wrong value": ("index.json", edited_index(depth="deep")),
+    "an index with an unknown key": ("index.json", edited_index(colour="red")),
+    "an index of a newer format": ("index.json", edited_index(format=2)),
+    "a newer format with more in it": ("index.json", edited_index(format=2, colour="red")),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_store_is_refused_in_a_sentence(what: str, full: FeatureStore) -> None:
+    name, damage = DAMAGE[what]
+    path = full.folder / name
+    content = damage(path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        FeatureStore.open(full.folder)
+    assert caught.value.code == "data.store"
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert "newer" in message if "newer" in what else "sat prepare" in message
+
+
+def test_a_folder_without_an_index_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a feature store; `sat prepare") as caught:
+        FeatureStore.open(tmp_path)
+    assert caught.value.code == "data.store"
+
+
+# Another kind
+
+
+def test_a_store_with_the_same_index_is_continued(full: FeatureStore) -> None:
+    again = FeatureStore.create(full.folder, index_of(EXAMPLES), EXAMPLES)
+    assert again.missing() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"encoder": "large"},
+        {"weights_hash": "abd"},
+        {"preprocessing": PREPROCESSING.model_copy(update={"fit": "squeeze"})},
+        {"preprocessing": PREPROCESSING.model_copy(update={"mean": (1.0, 0.0, 0.0)})},
+        {"grid": (1, 4)},
+        {"depth": 4},
+        {"layout": "coco"},
+        {"examples_hash": "other"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_store_of_another_kind_is_refused_and_left_alone(
+    change: dict[str, Any], full: FeatureStore
+) -> None:
+    (name,) = change
+    with pytest.raises(UserError, match=rf"another kind \({name} is .*another folder") as caught:
+        FeatureStore.create(full.folder, index_of(EXAMPLES, **change), EXAMPLES)
+    assert caught.value.code == "data.store"
+    assert np.array_equal(full.read(list(ROWS)), VALUES.astype(np.float32))
+
+
+# Crashes and full disks
+
+
+def test_features_are_flushed_before_the_checksums_are_written(
+    empty: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, list[int]]] = []
+    names = {path.stat().st_ino: path.name for path in empty.folder.iterdir()}
+
+    def fsync(handle: int) -> None:
+        seen.append((names[os.fstat(handle).st_ino], empty.missing()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    empty.write([1, 2], VALUES[[1, 2]])
+    assert seen == [("features.f16", [0, 1, 2, 3, 4]), ("checksums.u32", [0, 3, 4])]
+
+
+def test_a_crash_before_the_features_are_flushed_leaves_the_rows_missing(
+    empty: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", fail_at(1, PowerCut()))
+    with pytest.raises(PowerCut):
+        empty.write(ROWS, VALUES)
+    assert FeatureStore.open(empty.folder).missing() == list(ROWS)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_after_a_crash_what_is_vouched_for_is_right_and_a_second_run_completes(
+    call: int, empty: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        patch.setattr(os, "fsync", fail_at(call, PowerCut()))
+        empty.write(ROWS, VALUES)
+    again = FeatureStore.create(empty.folder, index_of(EXAMPLES), EXAMPLES)
+    there = sorted(set(ROWS) - set(again.missing()))
+    assert np.array_equal(again.read(np.array(there, int)), VALUES[there].astype(np.float32))
+    missing = again.missing()
+    again.write(missing, VALUES[missing])
+    assert again.missing() == []
+    assert np.array_equal(again.read(list(ROWS)), VALUES.astype(np.float32))
+
+
+@pytest.mark.parametrize("call", range(1, 5))
+def test_a_crash_while_a_store_is_laid_out_is_no_hindrance(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "store"
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        patch.setattr(os, "fsync", fail_at(call, PowerCut()))
+        FeatureStore.create(folder, index_of(EXAMPLES), EXAMPLES)
+    store = FeatureStore.create(folder, index_of(EXAMPLES), EXAMPLES)
+    assert FeatureStore.open(folder).missing() == store.missing() == list(ROWS)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_disk_that_fills_while_rows_are_written_is_told(
+    call: int, empty: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", fail_at(call, OSError(errno.ENOSPC, "No space left")))
+    with pytest.raises(UserError, match="free some space") as caught:
+        empty.write(ROWS, VALUES)
+    assert caught.value.code == "disk.full"
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no space can be reserved here")
+def test_a_disk_too_full_for_the_store_is_told_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "store"
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="store") as caught:
+        patch.setattr(os, "posix_fallocate", refuse)
+        FeatureStore.create(folder, index_of(EXAMPLES), EXAMPLES)
+    assert caught.value.code == "disk.full"
+    assert list(folder.iterdir()) == []
+
+
+def test_the_disk_space_is_reserved_at_once(empty: FeatureStore) -> None:
+    assert (empty.folder / "features.f16").stat().st_size == VALUES.nbytes
+    assert (empty.folder / "checksums.u32").stat().st_size == 4 * len(EXAMPLES)
+
+
+def test_a_store_where_a_file_lies_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    with pytest.raises(UserError, match="cannot be written") as caught:
+        FeatureStore.create(tmp_path / "store", index_of(EXAMPLES), EXAMPLES)
+    assert caught.value.code == "disk.unwritable"
