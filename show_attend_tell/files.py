@@ -37,17 +37,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically, readable by a person.
+    """Write UTF-8 text atomically.
 
     Lone surrogates, which stand for what is not UTF-8 in a file's name, are escaped.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-    write_atomically(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, readable by a person."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from show_attend_tell import cli
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning.checkpoint import RunLock
+from tests.conftest import Sat
 from tests.tiny_world import make_store
 
 COMMANDS = ("prepare", "train", "evaluate", "show")
@@ -25,26 +24,6 @@ TINY = [
     "training.epochs=1",
     "training.batch=32",
 ]
-
-Sat = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def sat(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sat:
-    """Run `sat ...` in this process: exit code, standard output, standard error."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sat", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "200")
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

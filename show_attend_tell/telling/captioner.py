@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, overload
 
@@ -116,7 +117,7 @@ class Captioner:
 
     def _read_some(self, pictures: Iterator[Picture]) -> list[Framed | UserError]:
         some: list[Framed | UserError] = []
-        for picture, _ in zip(pictures, range(AT_ONCE), strict=False):
+        for picture in islice(pictures, AT_ONCE):
             try:
                 some.append(self.frame(picture))
             except UserError as error:
