@@ -21,6 +21,8 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.telling.caption import Caption
 from show_attend_tell.telling.model import Floats
 
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
 SIGMA = 20 / 224  # as in the authors' figures: 20 pixels on a crop of 224
 DIM = 0.75  # how far a place fades into the night that the word did not look at
 GLOW = 0.25  # how far the place that it looked at most fades into white: dark pictures need it
@@ -257,11 +259,8 @@ def _legend(caption: Caption) -> str:
 
 def _draw_bar(pen: ImageDraw.ImageDraw, x: int, y: int, share: float) -> None:
     pen.rectangle((x, y, x + TILE_WIDTH - 1, y + BAR_HEIGHT - 1), TRACK)
-    if filled := round(min(max(share, 0), 1) * TILE_WIDTH):
+    if filled := round(share * TILE_WIDTH):
         pen.rectangle((x, y, x + filled - 1, y + BAR_HEIGHT - 1), ACCENT)
-
-
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def _wrapped(text: str, font: Font, width: int) -> list[str]:
@@ -331,9 +330,8 @@ def _buttons(caption: Caption) -> str:
         rest = rest.lstrip()
         if rest[: len(word)].lower() == word.lower():  # else the sentence left the word out
             word, rest = rest[: len(word)], rest[len(word) :]
-        beta = min(max(float(caption.gates[index]), 0), 1)
         written += (
-            f'{space}<button type="button" data-beta="{beta:.2f}" '
+            f'{space}<button type="button" data-beta="{caption.gates[index]:.2f}" '
             f'data-note="{_escaped(_note(caption, index))}">{_escaped(word)}</button>'
         )
     return written + _escaped(rest)
@@ -382,7 +380,7 @@ header { max-width: 42rem; margin-bottom: 3rem }
 h1 { margin: 0 0 .75rem; font: 500 clamp(1.6rem, 4vw, 2.2rem)/1.2 ui-serif, Georgia, serif }
 h2 { margin: 0 0 .5rem; font-size: .85rem; font-weight: 400; overflow-wrap: anywhere }
 header p, h2, .note { color: var(--muted) }
-header p, p { margin: 0 }
+p { margin: 0 }
 main {
   display: grid; align-items: start; gap: 3.5rem 3rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
@@ -398,8 +396,8 @@ figure svg.tall { max-width: 26rem }
 .words { margin: 1rem 0 .5rem; font: 1.35rem/1.6 ui-serif, Georgia, serif }
 .words button {
   margin: 0; padding: .1em .08em .16em; border: 0; border-radius: .15em; color: inherit;
-  font: inherit; line-height: 1.3; text-align: left; cursor: pointer; max-width: 100%; overflow-wrap: anywhere;
-  background:
+  font: inherit; line-height: 1.3; text-align: left; cursor: pointer;
+  max-width: 100%; overflow-wrap: anywhere; background:
     linear-gradient(var(--accent) 0 0) 0 100% / calc(100% * var(--beta, 0)) 2px no-repeat,
     linear-gradient(var(--track) 0 0) 0 100% / 100% 2px no-repeat;
 }

@@ -59,19 +59,36 @@ class Decoder(nn.Module):
         self.squash = torch.tanh if recipe.readout == "tanh" else _as_it_is
         self.dropout = recipe.dropout
         self.words = words
-        self._initialise()
+        self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
 
-    def _initialise(self) -> None:
+    def _initialise(self, hidden: int, is_scaled: bool) -> None:
+        """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
+
+        Those have whatever scale their network gives them: VGG's reach 300, and would saturate
+        every tanh from the first step on.
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         for gate in self.recurrent_gates.weight.data.chunk(4):
-            nn.init.orthogonal_(gate[:, : len(gate)])
+            nn.init.orthogonal_(gate[:, :hidden])
+        if not is_scaled:
+            for weight in self._readers_of_annotations(hidden):
+                nn.init.normal_(weight, std=0.01)
         nn.init.normal_(self.embedding.weight, std=0.1)
         if self.embedding.padding_idx is not None:
             nn.init.zeros_(self.embedding.weight.data[self.embedding.padding_idx])
+
+    def _readers_of_annotations(self, hidden: int) -> list[Tensor]:
+        if isinstance(self.narrow, nn.Linear):
+            return [self.narrow.weight.data]
+        readers = (self.attention.annotation, self.initial.hidden_h, self.initial.hidden_c)
+        return [
+            *(module.weight.data for module in (*readers, self.readout_context)),
+            self.recurrent_gates.weight.data[:, hidden:],
+        ]
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import tokens
 from show_attend_tell.scoring.bleu import bleu, bleu_rows
+from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
 from show_attend_tell.scoring.ngrams import ORDERS
+from show_attend_tell.scoring.rouge import rouge_rows
 
 Rows = NDArray[np.float64]
 
@@ -52,18 +54,30 @@ class Metric:
     signature: str
 
 
+def mean(sums: Rows) -> Rows:
+    """Give the mean from (..., 2): a sum of scores, and their number."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
 # Bare names follow the recipe: `BLEU-4` is `BLEU-4-bp` under coco's, -nobp under the authors'.
 BLEU = tuple(f"BLEU-{order}" for order in range(1, ORDERS + 1))
 
 METRICS = {
-    f"BLEU-{order}-{name}": Metric(
-        bleu_rows,
-        partial(bleu, order=order, brevity_penalty=name == "bp"),
-        f"bleu:closest,{name},eps1e-15/1e-9",
-    )
-    for name in ("bp", "nobp")
-    for order in range(1, ORDERS + 1)
+    **{
+        f"BLEU-{order}-{name}": Metric(
+            bleu_rows,
+            partial(bleu, order=order, brevity_penalty=name == "bp"),
+            f"bleu:closest,{name},eps1e-15/1e-9",
+        )
+        for name in ("bp", "nobp")
+        for order in range(1, ORDERS + 1)
+    },
+    "ROUGE-L": Metric(rouge_rows, mean, "rougeL:b1.2"),
+    "CIDEr-D": Metric(cider_rows, mean, "cider:D,s6,df-refs"),
 }
+
+# What is measured unless one asks otherwise: all that needs no further data.
+DEFAULT_METRICS = (*BLEU, "ROUGE-L", "CIDEr-D")
 
 
 @dataclass(frozen=True)
@@ -97,12 +111,18 @@ class Measured:
         return dict(zip(self.ids, self.formula(self.rows).tolist(), strict=True))
 
 
+def find_recipe(recipe: str | Recipe) -> Recipe:
+    """Give the recipe of that name, or the recipe itself."""
+    return recipe if isinstance(recipe, Recipe) else RECIPES[_known(recipe, RECIPES, "recipe")]
+
+
 def measure(
     candidates: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
     *,
-    metrics: Sequence[str] = BLEU,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     recipe: str | Recipe = "coco",
+    frequencies: DocumentFrequencies | None = None,
 ) -> dict[str, Measured]:
     """Measure one caption a picture against the picture's references.
 
@@ -116,14 +136,18 @@ def measure(
         Names out of `METRICS`, or `BLEU-1` to `BLEU-4`, whose brevity penalty the recipe decides.
     recipe
         A name out of `RECIPES`, or a recipe of one's own.
+    frequencies
+        Document frequencies for CIDEr-D instead of those of these references.
     """
-    if isinstance(recipe, str):
-        recipe = RECIPES[_known(recipe, RECIPES, "recipe")]
+    recipe = find_recipe(recipe)
     penalty = "bp" if recipe.brevity_penalty else "nobp"
     chosen = {
-        name: METRICS[_known(f"{name}-{penalty}" if name in BLEU else name, METRICS, "metric")]
+        name: METRICS[f"{name}-{penalty}" if name in BLEU else _known(name, METRICS, "metric")]
         for name in metrics
     }
+    if frequencies and "CIDEr-D" in chosen:
+        count = partial(cider_rows, frequencies=frequencies)
+        chosen["CIDEr-D"] = Metric(count, mean, f"cider:D,s6,df-{frequencies.name}")
     ids = _common_ids(candidates, references)
     captions = [recipe.tokenise(candidates[id_]) for id_ in ids]
     own_references = [[recipe.tokenise(text) for text in references[id_]] for id_ in ids]

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from show_attend_tell.scoring.measure import BLEU, Recipe, measure
+from show_attend_tell.scoring.bootstrap import SEED, intervals
+from show_attend_tell.scoring.cider import DocumentFrequencies
+from show_attend_tell.scoring.measure import DEFAULT_METRICS, Recipe, measure
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,33 @@ def score_captions(
     candidates: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
     *,
-    metrics: Sequence[str] = BLEU,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     recipe: str | Recipe = "coco",
+    frequencies: DocumentFrequencies | None = None,
+    resamples: int = 0,
+    seed: int = SEED,
 ) -> dict[str, Score]:
     """Score one caption a picture against the picture's references.
 
-    The arguments are those of `measure`, which also gives per-caption scores.
+    The arguments are those of `measure`, which also gives per-caption scores, and two more.
+
+    Parameters
+    ----------
+    resamples
+        How many for the 95 % interval; 1,000 is usual, 0 means no interval.
+    seed
+        Of the resampling.
 
     >>> score = score_captions({"1": "a dog"}, {"1": ["a dog runs"]}, recipe="plain")["BLEU-1"]
     >>> round(score.value, 6), score.signature
     (1.0, 'nrefs:1|n:1|tok:blanks|case:lc|punct:dropped|bleu:closest,nobp,eps1e-15/1e-9|v:1')
     """
-    measured = measure(candidates, references, metrics=metrics, recipe=recipe)
-    return {
-        name: Score(name, one.value, None, None, one.signature) for name, one in measured.items()
-    }
+    measured = measure(
+        candidates, references, metrics=metrics, recipe=recipe, frequencies=frequencies
+    )
+    bounds = intervals(measured, resamples=resamples, seed=seed) if resamples else {}
+    scores = {}
+    for name, one in measured.items():
+        low, high = bounds.get(name, (None, None))
+        scores[name] = Score(name, one.value, low, high, one.signature)
+    return scores
