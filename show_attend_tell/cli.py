@@ -58,17 +58,25 @@ AllCaptionsOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
-@app.callback()
-def options(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show a traceback for every error.")
-    ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    """Hold what comes before the verb."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"sat {show_attend_tell.__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[  # main() reads it: it must also hold before a command is known
+        bool, typer.Option("--debug", help="Show a traceback for every error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Hold what comes before the verb."""
 
 
 @app.command()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import show_attend_tell
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning.checkpoint import RunLock
 from tests.conftest import Sat
 from tests.tiny_world import make_store
 
-COMMANDS = ("prepare", "train", "evaluate", "show")
+COMMANDS = ("prepare", "train", "evaluate", "show", "export", "caption", "draw")
 TINY = [
     "encoder.name=tiny",
     "encoder.grid=4",
@@ -174,6 +175,10 @@ def test_a_mistake_is_one_sentence_and_a_code(
     assert re.search(answer, err), err
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_version(sat: Sat) -> None:
+    assert sat("--version")[:2] == (0, f"sat {show_attend_tell.__version__}\n")
 
 
 def test_debug_shows_the_traceback(sat: Sat, tmp_path: Path) -> None:
