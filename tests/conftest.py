@@ -1,11 +1,16 @@
 """What several test files share."""
 
+import os
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from show_attend_tell import cli
+
+# Tests compute with small matrices: on a busy machine a second thread only makes them wait.
+# Read when PyTorch is first imported, here and in the processes that tests start.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 Sat = Callable[..., tuple[int, str, str]]
 
