@@ -1,5 +1,8 @@
 """The loop: same-length mini-batches, early stopping on BLEU-4 of free-running dev captions.
 
+The BLEU that stops has its brevity penalty, unlike the paper's scores: without it a model that has
+learned nothing but "a dog ." is hard to beat (docs/log.md).
+
 A run can be killed at any moment and goes on to the same bits: everything random is drawn from the
 seed and the number of the step or epoch, so the state is weights, optimiser, average and a place.
 """
@@ -53,7 +56,7 @@ class Place:
     step: int = 0  # updates done
     epoch: int = 0  # epochs done
     batch: int = 0  # batches done of this epoch
-    best_score: float = -1.0  # dev BLEU-4
+    best_score: float = -1.0  # dev BLEU-4 with brevity penalty
     best_epoch: int = 0
 
 
@@ -297,11 +300,14 @@ class _Trainer:
             beam=options.beam, length_power=options.length_power, max_words=options.max_words
         )
         captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
-        scores = score_captions(captions, references(self.store, rows), recipe="authors")
+        metrics = [f"{name}-bp" for name in BLEU]
+        scores = score_captions(
+            captions, references(self.store, rows), metrics=metrics, recipe="authors"
+        )
         place = self.place
         place.epoch, place.batch = place.epoch + 1, 0
-        if scores["BLEU-4"].value > place.best_score:
-            place.best_score, place.best_epoch = scores["BLEU-4"].value, place.epoch
+        if scores["BLEU-4-bp"].value > place.best_score:
+            place.best_score, place.best_epoch = scores["BLEU-4-bp"].value, place.epoch
             facts = {**self._facts(), "epoch": place.epoch, "BLEU-4": place.best_score}
             checkpoint.save(self.folder / BEST, judged.state_dict(), facts)
         self._tell(
@@ -309,7 +315,7 @@ class _Trainer:
                 "event": "dev",
                 "step": place.step,
                 "epoch": place.epoch,
-                **{name: scores[name].value for name in BLEU},
+                **{name: scores[f"{name}-bp"].value for name in BLEU},
                 "nats_per_word": self._dev_nats(judged),
                 "words_per_caption": float(np.mean([len(one.words) for one in told.values()])),
                 "unique_captions": len(set(captions.values())),
