@@ -1,7 +1,7 @@
 """The loop: same-length mini-batches, early stopping on BLEU-4 of free-running dev captions.
 
-The BLEU that stops has its brevity penalty, unlike the paper's scores: without it a model that has
-learned nothing but "a dog ." is hard to beat (docs/log.md).
+The BLEU that stops has its brevity penalty, unlike the paper's scores: without it a model that
+tells six words of everything is hard to beat (docs/log.md).
 
 A run can be killed at any moment and goes on to the same bits: everything random is drawn from the
 seed and the number of the step or epoch, so the state is weights, optimiser, average and a place.
