@@ -16,6 +16,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import tokens
 from show_attend_tell.scoring.bleu import bleu, bleu_rows
 from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
+from show_attend_tell.scoring.meteor import meteor, meteor_rows
 from show_attend_tell.scoring.ngrams import ORDERS
 from show_attend_tell.scoring.rouge import rouge_rows
 
@@ -72,6 +73,7 @@ METRICS = {
         for name in ("bp", "nobp")
         for order in range(1, ORDERS + 1)
     },
+    "METEOR": Metric(meteor_rows, meteor, "meteor:1.5,en,rank,norm"),
     "ROUGE-L": Metric(rouge_rows, mean, "rougeL:b1.2"),
     "CIDEr-D": Metric(cider_rows, mean, "cider:D,s6,df-refs"),
 }

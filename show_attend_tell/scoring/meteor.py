@@ -1,0 +1,427 @@
+"""METEOR 1.5 (Denkowski and Lavie 2014), English, ranking parameters, to the last digit of the jar.
+
+A caption and a reference are aligned word by word: equal words, equal stems, synonyms, paraphrases.
+A beam search picks the alignment; the score is a mean of precision and recall, lowered when the
+matched words lie in many separate pieces (chunks).
+
+The search has habits that nobody would design (integers that cut off halves, distances booked to
+the wrong state). They decide ties, so they are kept where marked.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.scoring.meteor_data import (
+    LONGEST_PHRASE,
+    MISSING,
+    Paraphrases,
+    Phrase,
+    WordLists,
+    find_files,
+    find_index,
+)
+from show_attend_tell.scoring.meteor_text import normalise
+
+ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
+WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
+EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
+BEAM = 40
+
+# Columns of the statistics: caption, reference.
+LENGTHS, FUNCTION_WORDS, CHUNKS, MATCHED = slice(0, 2), slice(2, 4), 20, slice(21, 23)
+
+
+Key = TypeVar("Key")
+Places = dict[Key, list[int]]
+
+
+class Match(NamedTuple):
+    """Some words of the reference matched with some words of the caption."""
+
+    kind: int
+    start: int  # in the reference
+    length: int
+    caption_start: int
+    caption_length: int
+
+
+class Word(NamedTuple):
+    """What is known of a word."""
+
+    text: str
+    hash: int  # words are equal when these are
+    stem: int
+    synsets: frozenset[str]
+    is_function: bool
+
+
+Line = list[Word]
+
+
+def meteor_rows(
+    candidates: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """Count what METEOR needs, caption by caption, with the reference that scores best.
+
+    Returns
+    -------
+    (captions, 23): words of caption and reference; function words of both; matched words for
+    each kind of match (content words of both, function words of both); chunks, but 0 for a perfect
+    caption, whose chunk METEOR does not count; matched words of both.
+    """
+    rows = meteor_statistics(candidates, references)
+    perfect = (rows[:, CHUNKS] == 1) & (rows[:, MATCHED] == rows[:, LENGTHS]).all(axis=1)
+    rows[perfect, CHUNKS] = 0
+    return rows
+
+
+def meteor_statistics(
+    candidates: Sequence[str], references: Sequence[Sequence[str]]
+) -> NDArray[np.float64]:
+    """Give the 23 statistics of each caption as the jar prints them."""
+    # What coco-caption's wrapper does, and what a ||| does to its line: it separates references.
+    captions = [text.replace("|||", "").replace("  ", " ") for text in candidates]
+    split = [[part for text in own for part in text.split("|||")] for own in references]
+    reader = _Reader()
+    caption_lines = [reader.read(text) for text in captions]
+    reference_lines = [[reader.read(text) for text in own] for own in split]
+    paraphrases = reader.paraphrases()
+    pairs = np.array(
+        [
+            statistics
+            for caption, own in zip(caption_lines, reference_lines, strict=True)
+            for statistics in _compare(caption, own, paraphrases)
+        ],
+        dtype=np.float64,
+    )
+    ends = np.cumsum([len(own) for own in split])
+    of_each_caption = np.split(meteor(pairs), ends[:-1])
+    best = [scores.argmax() for scores in of_each_caption]  # the first of the best
+    return pairs[ends - [len(own) for own in split] + best]
+
+
+def meteor(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give METEOR from statistics summed over any set of captions.
+
+    Parameters
+    ----------
+    sums
+        (..., 23): rows of `meteor_rows`, or sums of them.
+
+    Returns
+    -------
+    (...): one value for each row given.
+    """
+    function_words = sums[..., FUNCTION_WORDS]
+    lengths = DELTA * (sums[..., LENGTHS] - function_words) + (1 - DELTA) * function_words
+    matches = np.zeros_like(lengths)  # (..., 2)
+    # One addition after the other, content words first: another order would change the last digit.
+    for first_column, importance in ((4, DELTA), (6, 1 - DELTA)):
+        for kind, weight in enumerate(WEIGHTS):
+            column = first_column + 4 * kind
+            matches = matches + sums[..., column : column + 2] * weight * importance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision, recall = np.moveaxis(matches / lengths, -1, 0)
+        mean = 1 / ((1 - ALPHA) / precision + ALPHA / recall)
+        fragments = sums[..., CHUNKS] / (sums[..., MATCHED].sum(axis=-1) / 2)
+    perfect = (sums[..., CHUNKS] == 1) & (sums[..., MATCHED] == sums[..., LENGTHS]).all(axis=-1)
+    fragments = np.where(perfect, 0.0, fragments)
+    score = mean * (1 - GAMMA * _power(fragments, BETA))
+    return np.where(np.isnan(score), 0.0, np.maximum(score, 0.0))
+
+
+def _power(values: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Python's own power: NumPy's may round differently from machine to machine."""
+    powers = [value**exponent for value in values.ravel().tolist()]
+    return np.array(powers).reshape(values.shape)
+
+
+class _Reader:
+    """Prepares lines, each word once, and remembers the words for the paraphrase table."""
+
+    def __init__(self) -> None:
+        jar, self._table = find_files()
+        self._lists = WordLists(jar)
+        self._stem = _find_stemmer()
+        self._lines: dict[str, Line] = {}
+        self._words: dict[str, Word] = {}
+
+    def read(self, text: str) -> Line:
+        line = self._lines.get(text)
+        if line is None:
+            words = normalise(text, self._lists.prefixes)
+            line = self._lines[text] = [self._word(word) for word in words]
+        return line
+
+    def _word(self, text: str) -> Word:
+        word = self._words.get(text)
+        if word is None:
+            word = self._words[text] = Word(
+                text,
+                java_hash(text),
+                java_hash(self._stem(text)),
+                self._lists.synsets(text),
+                text in self._lists.function_words,
+            )
+        return word
+
+    def paraphrases(self) -> Paraphrases:
+        return Paraphrases(find_index(self._table), self._words)
+
+
+def _find_stemmer() -> Callable[[str], str]:
+    # Imported by its own name: the package's chooser would take another one where there is one.
+    try:
+        module = importlib.import_module("snowballstemmer.english_stemmer")
+    except ImportError:
+        raise MISSING from None
+    stem: Callable[[str], str] = module.EnglishStemmer().stemWord
+    if stem("university") != "univers":
+        raise UserError(
+            "extra.version",
+            "METEOR needs version 2 of snowballstemmer, another is installed, whose stems differ; "
+            'install it with: pip install "snowballstemmer>=2.2,<3"',
+        )
+    return stem
+
+
+def java_hash(text: str) -> int:
+    """Hash like Java, over UTF-16: METEOR takes words for equal when their hashes are.
+
+    >>> java_hash("k2") == java_hash("ip")
+    True
+    """
+    value = 0
+    units = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (low | high << 8)) & 0xFFFFFFFF
+    return value
+
+
+def _compare(
+    caption: Line, references: Sequence[Line], paraphrases: Paraphrases
+) -> Iterator[list[int]]:
+    """Align a caption with each reference: the 23 statistics."""
+    side = _Side(caption, paraphrases)
+    for reference in references:
+        matches = _find_matches(side, _Side(reference, paraphrases))
+        yield _count(caption, reference, _choose(matches))
+
+
+def _count(caption: Line, reference: Line, chosen: Sequence[Match]) -> list[int]:
+    matched = [[0, 0, 0, 0] for _ in WEIGHTS]  # content words of both, function words of both
+    chunks, end, caption_end = 0, -1, -1
+    for kind, start, length, caption_start, caption_length in chosen:
+        # Matched words that follow each other in both lines are one chunk.
+        chunks += (start, caption_start) != (end, caption_end)
+        end, caption_end = start + length, caption_start + caption_length
+        for word in caption[caption_start:caption_end]:
+            matched[kind][2 * word.is_function] += 1
+        for word in reference[start:end]:
+            matched[kind][2 * word.is_function + 1] += 1
+    return [
+        len(caption),
+        len(reference),
+        sum(word.is_function for word in caption),
+        sum(word.is_function for word in reference),
+        *(count for counts in matched for count in counts),
+        chunks,
+        sum(match.caption_length for match in chosen),
+        sum(match.length for match in chosen),
+    ]
+
+
+class _Side:
+    """A line, and where what can be matched stands in it; worked out when first asked for."""
+
+    def __init__(self, line: Line, paraphrases: Paraphrases) -> None:
+        self.line = line
+        self.texts = [word.text for word in line]
+        self.hashes = [word.hash for word in line]
+        self.sources = list(paraphrases.sources(self.texts))
+
+    @cached_property
+    def by_hash(self) -> Places[int]:
+        return _places((word.hash, place) for place, word in enumerate(self.line))
+
+    @cached_property
+    def by_stem(self) -> Places[int]:
+        return _places((word.stem, place) for place, word in enumerate(self.line))
+
+    @cached_property
+    def by_synset(self) -> Places[str]:
+        return _places(
+            (synset, place) for place, word in enumerate(self.line) for synset in word.synsets
+        )
+
+    @cached_property
+    def by_phrase(self) -> Places[Phrase]:
+        texts = self.texts
+        return _places(
+            (tuple(texts[start:end]), start)
+            for start in range(len(texts))
+            for end in range(start + 1, min(start + LONGEST_PHRASE, len(texts)) + 1)
+        )
+
+
+def _places(found: Iterable[tuple[Key, int]]) -> Places[Key]:
+    places: Places[Key] = {}
+    for key, place in found:
+        if key in places:
+            places[key].append(place)
+        else:
+            places[key] = [place]
+    return places
+
+
+def _find_matches(caption: _Side, reference: _Side) -> list[list[Match]]:
+    """List the possible matches by where they start in the reference, in METEOR's order."""
+    matches: list[list[Match]] = [[] for _ in reference.line]
+    for j, word in enumerate(reference.line):
+        matches[j] = [Match(EXACT, j, 1, i, 1) for i in caption.by_hash.get(word.hash, ())]
+    if caption.hashes == reference.hashes:
+        return matches
+    for j, word in enumerate(reference.line):
+        stems = caption.by_stem.get(word.stem, ())
+        synonyms = {i for synset in word.synsets for i in caption.by_synset.get(synset, ())}
+        for kind, places in ((STEM, stems), (SYNONYM, sorted(synonyms))):
+            matches[j] += [
+                Match(kind, j, 1, i, 1) for i in places if caption.hashes[i] != word.hash
+            ]
+    for j, length, i, caption_length in _paraphrased(reference, caption):
+        matches[j].append(Match(PARAPHRASE, j, length, i, caption_length))
+    for i, caption_length, j, length in _paraphrased(caption, reference):
+        matches[j].append(Match(PARAPHRASE, j, length, i, caption_length))
+    return matches
+
+
+def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int]]:
+    """Find what the other line paraphrases: start and length here, start and length there."""
+    for start, length, paraphrases in side.sources:
+        common = paraphrases.keys() & other.by_phrase.keys()
+        for phrase in sorted(common, key=paraphrases.__getitem__):
+            for place in other.by_phrase[phrase]:
+                yield start, length, place, len(phrase)
+
+
+# A partial alignment is judged by one number, the smaller the better: fewer of these.
+_DISTANCE, _CHUNK, _MATCHED = 1, 1 << 24, -(1 << 36)
+
+
+class _Step(NamedTuple):
+    """A match as the search sees it."""
+
+    gain: int  # matched words of both lines, weighed
+    distance: int
+    bits: int  # the words it uses, a bit each
+    caption_bits: int
+    end: int
+    caption_start: int
+    caption_end: int
+    match: Match
+
+    @classmethod
+    def of(cls, match: Match) -> "_Step":
+        kind, start, length, caption_start, caption_length = match
+        # Anything but an exact match counts half, cut off in each line: one word counts nothing.
+        share = 1 if kind == EXACT else 2
+        return cls(
+            _MATCHED * (length // share + caption_length // share),
+            _DISTANCE * abs(start - caption_start),
+            (1 << length) - 1 << start,
+            (1 << caption_length) - 1 << caption_start,
+            start + length,
+            caption_start,
+            caption_start + caption_length,
+            match,
+        )
+
+
+# Rank, words used of the caption and of the reference (a bit each), end of the last match in the
+# caption (-1 after a gap), first word of the reference not yet settled, and (earlier, last match).
+_State = tuple[int, int, int, int, int, Any]
+
+
+def _choose(matches: list[list[Match]]) -> list[Match]:
+    """Search for the best alignment with a beam, word after word of the reference."""
+    steps = [[_Step.of(match) for match in own] for own in matches]
+    fixed = _find_fixed(steps)
+    caption_used = sum(step.caption_bits for step in fixed.values())
+    used = sum(step.bits for step in fixed.values())
+    states: list[_State] = [(0, caption_used, used, -1, 0, None)]
+    for current, own_steps in enumerate(steps):
+        following: list[_State] = []
+        for state in _best(states):
+            rank, caption_used, used, last_end, settled, chosen = state
+            if used >> current & 1:
+                if current >= settled:
+                    gain, distance, _, _, end, caption_start, caption_end, match = fixed[current]
+                    rank += gain + distance
+                    if last_end not in (-1, caption_start):
+                        rank += _CHUNK
+                    state = (rank, caption_used, used, caption_end, end, (chosen, match))
+                following.append(state)
+                continue
+            for (
+                gain,
+                distance,
+                bits,
+                caption_bits,
+                end,
+                caption_start,
+                caption_end,
+                match,
+            ) in own_steps:
+                if used & bits or caption_used & caption_bits:
+                    continue
+                following.append(
+                    (
+                        rank + gain + (_CHUNK if last_end not in (-1, caption_start) else 0),
+                        caption_used | caption_bits,
+                        used | bits,
+                        caption_end,
+                        end,
+                        (chosen, match),
+                    )
+                )
+                # Booked here, for later matches of this word and the gap; the match goes without.
+                rank += distance
+            if last_end != -1:
+                rank += _CHUNK
+            following.append((rank, caption_used, used, -1, current + 1, chosen))
+        states = following
+    best = min(_best(states), key=lambda state: state[0] + (_CHUNK if state[3] != -1 else 0))
+    found: list[Match] = []
+    link = best[5]
+    while link:
+        link, match = link
+        found.append(match)
+    return found[::-1]
+
+
+def _best(states: list[_State]) -> list[_State]:
+    """Give the states that are followed up; of equals, the first made."""
+    states.sort(key=itemgetter(0))
+    return states[:BEAM]
+
+
+def _find_fixed(steps: list[list[_Step]]) -> dict[int, _Step]:
+    """Find the matches that nothing else competes with, by where they start."""
+    once = twice = caption_once = caption_twice = 0
+    for step in (step for own in steps for step in own):
+        twice |= once & step.bits
+        once |= step.bits
+        caption_twice |= caption_once & step.caption_bits
+        caption_once |= step.caption_bits
+    return {
+        start: own[0]
+        for start, own in enumerate(steps)
+        if len(own) == 1 and not (own[0].bits & twice or own[0].caption_bits & caption_twice)
+    }

@@ -1,0 +1,259 @@
+"""METEOR: against recorded statistics, and on a made-up dictionary that fits on a page."""
+
+import gzip
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.scoring import measure, meteor_data
+from show_attend_tell.scoring.meteor import (
+    java_hash,
+    meteor,
+    meteor_rows,
+    meteor_statistics,
+)
+from show_attend_tell.scoring.meteor_data import Paraphrases, WordLists, find_index
+from show_attend_tell.scoring.meteor_text import normalise
+from tests.scoring.cases import needs_meteor, read_lines
+from tests.shared import needs_shared
+
+WORD_LISTS = {
+    "function/english.words": "the\na\nis\n.\n",
+    "nonbreaking/english.prefixes": "# comment\nMr\nNo #NUMERIC_ONLY#\nvs\n",
+    "synonym/english.synsets": "dog\n11 12\nhound\n12\nwoman\n20\nlady\n20\nrun\n30\nsprint\n30\n",
+    "synonym/english.exceptions": "run\nran\n",
+}
+PARAPHRASES = (
+    ("next to", "beside"),
+    ("next to", "by the side of"),
+    ("next", "following"),
+    ("in front of", "before"),
+    ("big", "large"),
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Path]]:
+    """A pycocoevalcap with a tiny dictionary, a stemmer that cuts -s, an empty cache."""
+    folder = tmp_path / "packages" / "pycocoevalcap" / "meteor"
+    (folder / "data").mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    jar, table = folder / "meteor-1.5.jar", folder / "data" / "paraphrase-en.gz"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for name, text in WORD_LISTS.items():
+            archive.writestr(name, text)
+    entries = "".join(f"0.5\n{source}\n{phrase}\n" for source, phrase in PARAPHRASES)
+    table.write_bytes(gzip.compress(entries.encode()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    monkeypatch.delitem(sys.modules, "pycocoevalcap", raising=False)
+    stemmer = ModuleType("snowballstemmer.english_stemmer")
+    stemmer.EnglishStemmer = Stemmer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "snowballstemmer", ModuleType("snowballstemmer"))
+    monkeypatch.setitem(sys.modules, "snowballstemmer.english_stemmer", stemmer)
+    yield jar, table
+    sys.modules.pop("pycocoevalcap", None)
+
+
+class Stemmer:
+    def stemWord(self, word: str) -> str:
+        return "univers" if word == "university" else word.removesuffix("s")
+
+
+def matched(caption: str, reference: str) -> dict[str, tuple[int, int]]:
+    """Matched words of caption and reference by kind, and the chunks."""
+    row = meteor_statistics([caption], [[reference]])[0].astype(int).tolist()
+    kinds = {
+        kind: (row[k] + row[k + 2], row[k + 1] + row[k + 3])
+        for kind, k in zip(("exact", "stem", "synonym", "paraphrase"), (4, 8, 12, 16), strict=True)
+    }
+    return {**{kind: both for kind, both in kinds.items() if any(both)}, "chunks": (row[20], 0)}
+
+
+@pytest.mark.parametrize(
+    ("caption", "reference", "expected"),
+    [
+        ("a dog", "a dog", {"exact": (2, 2), "chunks": (1, 0)}),
+        ("cats", "cat", {"stem": (1, 1), "chunks": (1, 0)}),
+        ("hound", "dogs", {"synonym": (1, 1), "chunks": (1, 0)}),
+        ("ran", "sprint", {"synonym": (1, 1), "chunks": (1, 0)}),
+        ("x beside x", "y next to y", {"paraphrase": (1, 2), "chunks": (1, 0)}),
+        ("next to y", "by the side of x", {"paraphrase": (2, 4), "chunks": (1, 0)}),
+        ("large", "big", {"paraphrase": (1, 1), "chunks": (1, 0)}),
+        ("dog a", "a dog", {"exact": (2, 2), "chunks": (2, 0)}),
+        ("k2", "ip", {"exact": (1, 1), "chunks": (1, 0)}),
+        # Stem and synonym compete here; neither is worth a chunk to the search, so both lose.
+        ("dogs", "dog", {"chunks": (0, 0)}),
+        ("cat", "dog", {"chunks": (0, 0)}),
+        ("", "dog", {"chunks": (0, 0)}),
+        ("dog", "", {"chunks": (0, 0)}),
+    ],
+)
+def test_words_are_matched_by_kind(
+    files: object, caption: str, reference: str, expected: dict[str, tuple[int, int]]
+) -> None:
+    assert matched(caption, reference) == expected
+
+
+def test_the_reference_that_scores_best_counts(files: object) -> None:
+    references = ["x y z", "a dog", "dog a"]
+    together = meteor_statistics(["a dog"], [references])
+    assert together.tolist() == meteor_statistics(["a dog"], [["a dog"]]).tolist()
+
+
+def test_a_perfect_caption_scores_one_and_adds_no_chunk(files: object) -> None:
+    rows = meteor_rows(["a dog", "dog a"], [["a dog"], ["a dog"]])
+    assert meteor(rows).tolist()[0] == 1
+    assert rows[:, 20].tolist() == [0, 2]
+
+
+def test_no_words_score_nothing() -> None:
+    assert meteor(np.zeros(23)) == 0
+
+
+def test_one_score_by_hand() -> None:
+    """Two of three content words matched exactly in one piece, on both sides."""
+    row = np.zeros(23)
+    row[[0, 1, 4, 5, 20, 21, 22]] = 3, 3, 2, 2, 1, 2, 2
+    assert float(meteor(row)) == pytest.approx(2 / 3 * (1 - 0.6 * 0.5**0.2), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("black-and-white", "black and white"),
+        ("a-b-c", "a b-c"),
+        ("a,b,c 1,000", "a , b,c 1,000"),
+        ("wait...now", "wait ... now"),
+        ("x -- y --- z", "x - y -- z"),
+        ("do n't it 's doesn't 1990's", "do n 't it ' s doesn 't 1990 's"),
+        ("u.s.-based", "us based"),
+        ("No. 5 no. 5 Mr. X end.", "no. 5 no . 5 mr. x end ."),
+        ("inc. the", "inc. the"),
+        (":-rrb- -lrb- 3/4", ": -rrb- -lrb- 3 / 4"),
+        ("", ""),
+    ],
+)
+def test_lines_are_normalised(line: str, words: str) -> None:
+    assert " ".join(normalise(line, {"Mr": False, "No": True})) == words
+
+
+def test_java_hash_wraps_at_32_bits_and_counts_utf16() -> None:
+    assert java_hash("hello") == 99162322
+    assert java_hash("😀") == 31 * 0xD83D + 0xDE00
+
+
+def test_word_forms_share_the_synsets_of_their_base(files: tuple[Path, Path]) -> None:
+    lists = WordLists(files[0])
+    assert lists.synsets("dogs") == lists.synsets("dog") == {"11", "12"}
+    assert lists.synsets("women") == {"20"}
+    assert lists.synsets("ran") == {"30"}
+    assert lists.synsets("sprinting") == {"30"}
+    assert lists.synsets("cat") == frozenset()
+
+
+def test_paraphrases_come_in_the_order_of_the_table(files: tuple[Path, Path]) -> None:
+    words = ["next", "to", "beside", "by", "the", "side", "of", "following"]
+    found = list(Paraphrases(find_index(files[1]), words).sources(["x", "next", "to"]))
+    assert [(start, length, list(phrases)) for start, length, phrases in found] == [
+        (1, 1, [("following",)]),
+        (1, 2, [("beside",), ("by", "the", "side", "of")]),
+    ]
+
+
+def test_paraphrases_with_words_nobody_used_are_left_out(files: tuple[Path, Path]) -> None:
+    found = list(
+        Paraphrases(find_index(files[1]), ["next", "to", "beside"]).sources(["next", "to"])
+    )
+    assert [list(phrases) for _, _, phrases in found] == [[("beside",)]]
+
+
+def test_the_index_is_made_once(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    index = find_index(files[1])
+    monkeypatch.setattr(meteor_data, "write_index", lambda *_: pytest.fail("made again"))
+    assert find_index(files[1]) == index
+    assert [path.name for path in index.parent.iterdir()] == [index.name]
+
+
+@pytest.mark.parametrize("name", ["edges.npy", "phrases.npy", "words.txt"])
+def test_a_damaged_index_is_made_again(files: tuple[Path, Path], name: str) -> None:
+    index = find_index(files[1])
+    whole = (index / name).read_bytes()
+    (index / name).write_bytes(whole[:-1])
+    assert find_index(files[1]) == index
+    assert (index / name).read_bytes() == whole
+
+
+def test_another_table_gets_another_index(files: tuple[Path, Path]) -> None:
+    first = find_index(files[1])
+    files[1].write_bytes(gzip.compress(b"0.5\na\nb\n"))
+    assert find_index(files[1]) != first
+
+
+def test_two_at_once_both_get_a_whole_index(files: tuple[Path, Path]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        indexes = set(pool.map(find_index, [files[1]] * 4))
+    (index,) = indexes
+    assert [path.name for path in index.parent.iterdir()] == [index.name]
+
+
+def test_a_cache_that_cannot_be_written_is_said_so(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.raises(UserError, match="cannot be written") as refusal:
+        find_index(files[1])
+    assert refusal.value.code == "disk.unwritable"
+
+
+def test_without_the_extra_meteor_says_what_to_install(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(files[0].parent)
+    with pytest.raises(UserError, match=r"show_attend_tell\[meteor\]") as refusal:
+        measure({"1": "a"}, {"1": ["a"]}, metrics=["METEOR"])
+    assert refusal.value.code == "extra.missing"
+
+
+def test_without_the_stemmer_meteor_says_what_to_install(
+    files: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer.english_stemmer", None)
+    with pytest.raises(UserError, match=r"show_attend_tell\[meteor\]"):
+        measure({"1": "a"}, {"1": ["a"]}, metrics=["METEOR"])
+
+
+def test_a_stemmer_with_other_stems_is_refused(
+    files: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stemmer, "stemWord", lambda _, word: word)
+    with pytest.raises(UserError, match=r"snowballstemmer>=2\.2,<3") as refusal:
+        measure({"1": "a"}, {"1": ["a"]}, metrics=["METEOR"])
+    assert refusal.value.code == "extra.version"
+
+
+def test_the_other_metrics_need_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meteor_data, "find_files", lambda: pytest.fail("looked for METEOR's data"))
+    measure({"1": "a"}, {"1": ["a"]})
+
+
+@needs_shared
+@needs_meteor
+@pytest.mark.slow
+def test_all_recorded_statistics_and_scores_are_equal() -> None:
+    segments = read_lines("meteor-stats.jsonl.gz")
+    lines = [segment["line"].split(" ||| ") for segment in segments]
+    statistics = meteor_statistics([line[-1] for line in lines], [line[:-1] for line in lines])
+    expected = [[float(number) for number in segment["stats"].split()] for segment in segments]
+    assert statistics.tolist() == expected
+    assert meteor(statistics).tolist() == [segment["score"] for segment in segments]
