@@ -1,4 +1,4 @@
-"""A few generated pictures with captions, prepared with a small random encoder."""
+"""A few generated pictures with captions, prepared with a small random encoder and trained on."""
 
 from pathlib import Path
 
@@ -8,7 +8,11 @@ from PIL import Image
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.export import export_model
 from show_attend_tell.learning.prepare import Preparation
+from show_attend_tell.learning.run import Run
+from show_attend_tell.learning.trainer import train
+from tests.tiny_world import tiny_recipe
 
 
 def small_store(folder: Path) -> FeatureStore:
@@ -28,3 +32,20 @@ def small_store(folder: Path) -> FeatureStore:
     work = Preparation(load_dataset(photos), store, encoder)
     assert work.run() == {}
     return work.store
+
+
+def small_run(folder: Path) -> Run:
+    """A model of those pictures, exported into the run, its matrices rounded as in the export."""
+    recipe = tiny_recipe(
+        "encoder.name=efficientnet-lite0",
+        "encoder.grid=2",
+        "encoder.size=64",
+        "model.annotation_norm=layer",
+        "model.annotation_width=16",
+        "training.epochs=1",
+        "search.max_words=6",
+    )
+    train(small_store(folder), folder / "run", recipe)
+    run = Run.open(folder / "run")
+    export_model(run, run.folder / "model", encoder_weights="random:3")
+    return run

@@ -10,29 +10,16 @@ from PIL import Image
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.run import Run
 from tests.conftest import Sat
-from tests.small_photos import small_store
-from tests.tiny_world import tiny_recipe
+
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained run beside the photos it was trained on, exported into the run."""
-    from show_attend_tell.learning.export import export_model
-    from show_attend_tell.learning.run import Run
-
-    place = tmp_path_factory.mktemp("captioned")
-    recipe = tiny_recipe(
-        "encoder.name=efficientnet-lite0",
-        "encoder.grid=2",
-        "encoder.size=64",
-        "training.epochs=1",
-        "search.max_words=6",
-    )
-    train(small_store(place), place / "run", recipe)
-    export_model(Run.open(place / "run"), place / "run" / "model", encoder_weights="random:3")
-    return place
+@pytest.fixture
+def folder(exported_run: Run) -> Path:
+    """Where the run lies, beside the photos it was trained on."""
+    return exported_run.folder.parent
 
 
 def test_a_folder_is_captioned_in_order_of_names(sat: Sat, folder: Path) -> None:
@@ -40,7 +27,7 @@ def test_a_folder_is_captioned_in_order_of_names(sat: Sat, folder: Path) -> None
     lines = [line.split("\t") for line in out.splitlines()]
     assert code == 0
     assert [name for name, _ in lines] == sorted(str(p) for p in (folder / "photos").glob("*.png"))
-    assert all(text[0].isupper() and text.endswith(".") for _, text in lines)
+    assert all(not text[0].islower() and text.endswith(".") for _, text in lines)
 
 
 def test_one_picture_prints_the_sentence_alone(sat: Sat, folder: Path) -> None:

@@ -16,34 +16,23 @@ from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.export import export_model, round_matrices
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.telling.captioner import Captioner
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.search import Search, tell
 from tests.small_photos import small_store
 from tests.tiny_world import tiny_recipe
 
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("exported")
-    store = small_store(folder)
-    recipe = tiny_recipe(
-        "encoder.name=efficientnet-lite0",
-        "encoder.grid=2",
-        "encoder.size=64",
-        "model.annotation_norm=layer",
-        "model.annotation_width=16",
-        "training.epochs=1",
-    )
-    train(store, folder / "run", recipe)
-    return Run.open(folder / "run")
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def model(run: Run) -> ExportedModel:
-    export_model(run, run.folder / "model", encoder_weights="random:3")
-    return ExportedModel(run.folder / "model")
+@pytest.fixture
+def run(exported_run: Run) -> Run:
+    return exported_run
+
+
+@pytest.fixture
+def model(exported_run: Run) -> ExportedModel:
+    return ExportedModel(exported_run.folder / "model")
 
 
 def test_encoder_start_look_and_advance_agree_to_1e_5(run: Run, model: ExportedModel) -> None:

@@ -116,6 +116,7 @@ def test_save_and_load_tell_the_same(trained: Run, world: tuple[FeatureStore, li
     assert all(np.array_equal(first[k].attention, second[k].attention) for k in first)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
@@ -323,6 +324,7 @@ def test_a_second_trainer_is_kept_out_and_told_who_is_there(
     assert caught.value.code == "run.locked"
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
