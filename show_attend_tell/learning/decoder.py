@@ -64,8 +64,8 @@ class Decoder(nn.Module):
     def _initialise(self, hidden: int, is_scaled: bool) -> None:
         """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
 
-        Those have whatever scale their network gives them: VGG's reach 300, and would saturate
-        every tanh from the first step on.
+        Those have whatever scale their network gives them: VGG's reach 500, and would saturate
+        most tanhs from the first step on.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
