@@ -17,7 +17,7 @@ def step(number: int) -> Event:
 
 
 def dev(number: int, epoch: int) -> Event:
-    scores = {f"BLEU-{n}": 60.0 / n - abs(epoch - 2) for n in range(1, 5)}
+    scores = {f"BLEU-{n}": 0.6 / n - abs(epoch - 2) / 100 for n in range(1, 5)}
     return {"event": "dev", "step": number, "epoch": epoch, "nats_per_word": 3.1, **scores}
 
 

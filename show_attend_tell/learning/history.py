@@ -129,7 +129,7 @@ def _draw_losses(axes: Any, steps: Sequence[Event], devs: Sequence[Event]) -> No
 
 
 def _draw_scores(axes: Any, devs: Sequence[Event]) -> None:
-    axes.set_title("BLEU on the dev pictures", loc="left", color=_INK)
+    axes.set_title("BLEU on the dev pictures, %", loc="left", color=_INK)
     if not devs:
         axes.set_xticks([])
         axes.set_yticks([])
@@ -138,7 +138,7 @@ def _draw_scores(axes: Any, devs: Sequence[Event]) -> None:
     best = max(devs, key=lambda event: float(event["BLEU-4"]))
     axes.axvline(best["epoch"], color=_DEV, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for name, colour in _BLEU.items():
-        values = [event[name] for event in devs]
+        values = [100 * event[name] for event in devs]
         axes.plot(epochs, values, "o-", color=colour, markersize=4, linewidth=2)
         axes.annotate(
             name,
@@ -149,10 +149,11 @@ def _draw_scores(axes: Any, devs: Sequence[Event]) -> None:
             color=_INK,
             fontsize=9,
         )
-    axes.plot(best["epoch"], best["BLEU-4"], "o", color=_DEV, markersize=8, zorder=3)
+    peak = 100 * best["BLEU-4"]
+    axes.plot(best["epoch"], peak, "o", color=_DEV, markersize=8, zorder=3)
     axes.annotate(
-        f"best {best['BLEU-4']:.1f}",
-        (best["epoch"], best["BLEU-4"]),
+        f"best {peak:.1f}",
+        (best["epoch"], peak),
         (0, -19),
         textcoords="offset points",
         ha="center",
