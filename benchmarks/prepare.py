@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from show_attend_tell.data.layouts import load_dataset
+from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.export import encoder_function
-from show_attend_tell.learning.prepare import Preparation, read_pixels
+from show_attend_tell.learning.prepare import Preparation
 
 
 def best_rate(encode: Callable[[np.ndarray], object], pixels: np.ndarray) -> tuple[float, int]:
@@ -47,7 +48,8 @@ def main() -> None:
     dataset = load_dataset(options.data)
     dataset = replace(dataset, examples=dataset.examples[: options.pictures])
     encoder = make_encoder(options.encoder, weights=options.encoder_weights, grid=options.grid)
-    pixels = np.stack([read_pixels(e.picture, encoder.preprocessing) for e in dataset.examples])
+    pictures = (open_picture(example.picture) for example in dataset.examples)
+    pixels = np.stack([frame(picture, encoder.preprocessing) for picture in pictures])
 
     def on_pytorch(some: np.ndarray) -> object:
         with torch.inference_mode():

@@ -109,6 +109,12 @@ def prepare(
     fit: Annotated[
         Fit, typer.Option(help="Show it the middle of a picture, or all of it squeezed.")
     ] = Fit.crop,
+    views: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Views of each training picture: parts and mirror images to learn from."
+        ),
+    ] = 1,
     layout: LayoutOption = None,
     pictures: PicturesOption = None,
     all_captions: AllCaptionsOption = False,
@@ -121,7 +127,7 @@ def prepare(
 
         sat prepare flickr8k features/vgg19 --encoder vgg19 --encoder-weights vgg19.safetensors
 
-        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14
+        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --views 4
     """
     from show_attend_tell import terminal
 
@@ -135,26 +141,28 @@ def prepare(
     for note in dataset.notes:
         say.print(f"[dim]{terminal.plain(note)}[/]")
     network = make_encoder(encoder, weights=encoder_weights, grid=grid, size=size, fit=fit.value)
-    work = Preparation(dataset, out, network)
+    work = Preparation(dataset, out, network, views=views)
     rows, columns = network.grid
-    total, waiting = len(dataset.examples), len(work.waiting)
+    total, waiting = len(work.store.seen), len(work.waiting)
+    things = "pictures" if views == 1 else "views of pictures"
     say.print(
-        f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers a picture, "
-        f"{total:,} pictures, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
+        f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers each, "
+        f"{total:,} {things}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
     )
     if waiting < total:
-        say.print(f"{total - waiting:,} pictures are done already")
+        say.print(f"{total - waiting:,} {things} are done already")
     if waiting:
-        say.print(f"about {terminal.duration(work.seconds_left())} for {waiting:,} pictures")
+        say.print(f"about {terminal.duration(work.seconds_left())} for {waiting:,} {things}")
     with terminal.progress() as bar:
         task = bar.add_task("encoding", total=waiting)
         skipped = work.run(lambda done: bar.advance(task, done))
     for reason in skipped.values():
         say.print(f"[red]skipped[/] {terminal.plain(reason)}", soft_wrap=True)
-    say.print(f"done: {total - len(skipped):,} pictures in [bold]{where}[/]")
+    count = len(dataset.examples)
+    say.print(f"done: {count - len(skipped):,} pictures in [bold]{where}[/]")
     if skipped:
         say.print(
-            f"{len(skipped):,} of {total:,} pictures could not be read; mend them and run again"
+            f"{len(skipped):,} of {count:,} pictures could not be read; mend them and run again"
         )
         raise typer.Exit(1)
 

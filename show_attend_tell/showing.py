@@ -39,6 +39,8 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
     done = Counter(e.split for row, e in enumerate(store.examples) if row not in missing)
     rows, columns = index.grid
     picture = index.preprocessing
+    views_done = sum(1 for row in range(len(store.examples), len(store.seen)) if row not in missing)
+    views_wanted = len(store.seen) - len(store.examples)
     seen = "the whole picture squeezed to" if picture.fit == "squeeze" else "the central"
     return {
         "what": "feature store",
@@ -50,6 +52,7 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
         "normalised by": f"mean {picture.mean}, std {picture.std}",
         "size": f"{(store.folder / 'features.f16').stat().st_size / 1e9:.2f} GB",
         "pictures": {split: f"{done[split]:,} of {count:,}" for split, count in splits.items()},
+        "further views": f"{views_done:,} of {views_wanted:,}" if views_wanted else "none",
         "skipped": store.skipped() or "none",
     }
 

@@ -139,6 +139,38 @@ def test_odd_names_and_captions_survive(what: str, tmp_path: Path) -> None:
     assert FeatureStore.open(tmp_path / "store").examples == tuple(examples)
 
 
+# Views
+
+
+def test_further_views_are_of_training_pictures_only(tmp_path: Path) -> None:
+    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, views=3), EXAMPLES)
+    assert store.seen[5:] == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
+    assert [store.row_in_view(2, view) for view in range(3)] == [2, 7, 10]
+    assert all(store.seen[store.row_in_view(row, view)] == (row, view) for row, view in store.seen)
+    assert store.example(10) == EXAMPLES[2]
+    assert store.missing() == list(range(11))
+
+
+def test_a_view_comes_back_as_written(tmp_path: Path) -> None:
+    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, views=2), EXAMPLES)
+    store.write(ROWS, VALUES)
+    with pytest.raises(UserError, match=r"3 of 8 pictures have no features"):
+        store.refuse_half_made()
+    store.write([5, 6, 7], VALUES[[2, 1, 0]])
+    again = FeatureStore.open(store.folder)
+    again.refuse_half_made()
+    assert np.array_equal(again.read([again.row_in_view(0, 1)])[0], VALUES[2].astype(np.float32))
+    assert again.rows("train") == [0, 1, 2]
+
+
+def test_a_store_from_before_there_were_views_opens(full: FeatureStore) -> None:
+    path = full.folder / "index.json"
+    facts = json.loads(path.read_text())
+    del facts["views"]
+    path.write_text(json.dumps(facts))
+    assert FeatureStore.open(full.folder).index == full.index
+
+
 # Splits
 
 

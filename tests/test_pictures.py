@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from show_attend_tell.data.pictures import (
+    LEAST_PART,
     LONGEST_SIDE,
     Preprocessing,
     crop_of,
     frame,
     open_picture,
+    part_of,
+    view,
 )
 from show_attend_tell.errors import UserError
 
@@ -257,6 +260,44 @@ def test_what_lies_outside_the_crop_is_not_seen() -> None:
     picture = Image.new("RGB", size, "white")
     picture.paste("black", (int(crop.x0), int(crop.y0), int(crop.x1), int(crop.y1)))
     assert frame(picture, PAPER)[2:-2, 2:-2].max() == 0
+
+
+@given(
+    st.integers(1, 9000),
+    st.integers(1, 9000),
+    st.sampled_from([PAPER, SQUEEZED]),
+    st.integers(0, 2**32),
+)
+def test_a_further_view_shows_a_large_part_of_the_picture_undistorted(
+    width: int, height: int, how: Preprocessing, seed: int
+) -> None:
+    part = part_of((width, height), how, np.random.default_rng(seed))
+    assert 0 <= part.x0 < part.x1 <= width
+    assert 0 <= part.y0 < part.y1 <= height
+    whole = (width, height) if how.fit == "squeeze" else (min(width, height),) * 2
+    shares = (part.x1 - part.x0) / whole[0], (part.y1 - part.y0) / whole[1]
+    assert shares[0] == pytest.approx(shares[1])
+    assert LEAST_PART - 1e-9 <= shares[0] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
+def test_odd_views_are_mirrored_and_view_0_is_the_frame(how: Preprocessing) -> None:
+    pixels = np.zeros((300, 400, 3), np.uint8)
+    pixels[:, :200] = 255  # bright on the left, whatever part of at least four fifths is seen
+    picture = Image.fromarray(pixels)
+    views = [view(picture, how, number, "a.jpg").astype(int) for number in range(4)]
+    half = how.size // 2
+    brighter_left = [one[:, :half].mean() > one[:, half:].mean() for one in views]
+    assert brighter_left == [True, False, True, False]
+    assert np.array_equal(views[0], frame(picture, how))
+    assert len({one.tobytes() for one in views}) == 4
+
+
+def test_the_name_of_a_picture_settles_its_views() -> None:
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 70, 3), np.uint8))
+    again, other = view(picture, PAPER, 2, "a.jpg"), view(picture, PAPER, 2, "b\udce9.jpg")
+    assert np.array_equal(again, view(picture, PAPER, 2, "a.jpg"))
+    assert not np.array_equal(again, other)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (LONGEST_SIDE, 1), (1, 10_000), (3, 5)])

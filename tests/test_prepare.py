@@ -114,9 +114,24 @@ def test_the_store_holds_what_the_encoder_gives(
     photos: Path, tmp_path: Path, encoder: Encoder, exported: None
 ) -> None:
     store = prepared(photos, tmp_path / "store", encoder)
-    pixels = [read_pixels(example.picture, encoder.preprocessing) for example in store.examples]
+    pixels = [read_pixels(store, row) for row in range(COUNT)]
     expected = encoder(torch.from_numpy(np.stack(pixels))).numpy()
     np.testing.assert_allclose(store.read(range(COUNT)), expected, rtol=1e-3, atol=2e-4)
+
+
+def test_the_store_holds_every_view_of_the_training_pictures(
+    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+) -> None:
+    dataset = load_dataset(photos)
+    work = Preparation(dataset, tmp_path / "store", encoder, views=3)
+    told: list[int] = []
+    work.run(told.append)
+    store = FeatureStore.open(tmp_path / "store")
+    assert store.missing() == []
+    assert sum(told) == len(store.seen) == COUNT + 2 * len(store.rows("train"))
+    row = store.row_in_view(store.rows("train")[1], 2)
+    expected = encoder(torch.from_numpy(read_pixels(store, row)[None].copy())).numpy()
+    np.testing.assert_allclose(store.read([row]), expected, rtol=1e-3, atol=2e-4)
 
 
 def test_the_index_says_whose_features_they_are(
@@ -401,7 +416,7 @@ def test_prepare_tells_disk_and_time_before_it_starts(
     monkeypatch.setattr(Preparation, "run", start)
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
     assert str(result.exception) == "the work starts"
-    assert "2 × 2 × 1280 numbers a picture, 12 pictures, 0.00 GB in" in result.stderr
+    assert "2 × 2 × 1280 numbers each, 12 pictures, 0.00 GB in" in result.stderr
     assert re.search(r"about \d+ (seconds|minutes) for 12 pictures", result.stderr)
 
 

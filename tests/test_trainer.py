@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,9 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
     def other_encoder(run: Path, store: FeatureStore) -> None:
         train(store, run / "other", quick_recipe("encoder.name=vgg19"))
 
+    def too_few_views(run: Path, store: FeatureStore) -> None:
+        train(store, run / "views", quick_recipe("encoder.views=3"))
+
     def not_a_run(run: Path, store: FeatureStore) -> None:
         Run.open(store.folder)
 
@@ -284,6 +288,7 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "other vocabulary": (other_vocabulary, "not the vocabulary"),
         "nothing to resume": (nothing_there, "no run to go on with"),
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
+        "too few views": (too_few_views, "--views 3"),
         "not a run": (not_a_run, "not a run folder"),
     }
 
@@ -298,6 +303,28 @@ def test_a_mistake_is_told_in_a_sentence(
     with pytest.raises(UserError, match=words):
         do(tmp_path / "run", world[0])
     assert (tmp_path / "run" / LAST).read_bytes() == before
+
+
+def test_training_draws_from_all_views_and_dev_sees_the_first(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = world[0].index.model_copy(update={"views": 3})
+    store = FeatureStore.create(tmp_path / "views", index, world[0].examples)
+    pictures = [row for row, _ in store.seen]
+    store.write(range(len(store.seen)), world[0].read(pictures).astype(np.float16))
+    read: set[int] = set()
+    really_read = FeatureStore.read
+
+    def reading(self: FeatureStore, rows: list[int]) -> np.ndarray:
+        read.update(rows)
+        return really_read(self, rows)
+
+    monkeypatch.setattr(FeatureStore, "read", reading)
+    train(store, tmp_path / "run", quick_recipe("encoder.views=3", "training.epochs=1"))
+    views = Counter(store.seen[row][1] for row in read if store.example(row).split == "train")
+    assert sum(views.values()) == len(store.rows("train"))  # one caption a picture, one view each
+    assert min(views[0], views[1], views[2]) > len(store.rows("train")) / 6
+    assert {row for row in read if store.example(row).split == "dev"} == set(store.rows("dev"))
 
 
 def test_features_of_other_weights_are_refused(

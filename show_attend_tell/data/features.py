@@ -2,8 +2,9 @@
 
 A folder of four files. `index.json` says what the features are (encoder, hash of its weights,
 preprocessing, sizes); `examples.jsonl` holds the data set itself, one picture a line, in the order
-of the rows; `features.f16` holds N × L × D float16; `checksums.u32` holds one CRC-32 a row, written
-after the row it vouches for, so that zero means "not done yet" and a damaged row never passes.
+of the rows; `features.f16` holds rows of L × D float16, one a picture and then, for each further
+view, one a training picture; `checksums.u32` holds one CRC-32 a row, written after the row it
+vouches for, so that zero means "not done yet" and a damaged row never passes.
 """
 
 import hashlib
@@ -40,6 +41,7 @@ class StoreIndex(BaseModel):
     depth: int
     layout: str
     examples_hash: str
+    views: int = 1  # of each training picture; 1: only the one that captions are told from
 
     @property
     def places(self) -> int:
@@ -54,6 +56,11 @@ class FeatureStore:
         self.folder = folder
         self.index = index
         self.examples = tuple(examples)
+        train = [row for row, example in enumerate(examples) if example.split == "train"]
+        self._order_in_train = {row: order for order, row in enumerate(train)}
+        # What each row of the features is: which example, seen in which view.
+        self.seen = [(row, 0) for row in range(len(examples))]
+        self.seen += [(row, view) for view in range(1, index.views) for row in train]
 
     @classmethod
     def create(cls, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> "FeatureStore":
@@ -62,15 +69,16 @@ class FeatureStore:
             store = cls.open(folder)
             store._refuse_other(index)
             return store
+        store = cls(folder, index, examples)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _reserve(folder / "features.f16", len(examples) * row_bytes(index))
-            _reserve(folder / "checksums.u32", len(examples) * 4)
+            _reserve(folder / "features.f16", len(store.seen) * row_bytes(index))
+            _reserve(folder / "checksums.u32", len(store.seen) * 4)
         except OSError as error:
             raise cannot_write(folder, error) from error
         write_bytes(folder / "examples.jsonl", examples_text(examples))
         write_text(folder / "index.json", index.model_dump_json(indent=1) + "\n")
-        return cls(folder, index, examples)
+        return store
 
     @classmethod
     def open(cls, folder: Path) -> "FeatureStore":
@@ -103,17 +111,17 @@ class FeatureStore:
         for name, size in (("features.f16", row_bytes(index)), ("checksums.u32", 4)):
             path = folder / name
             found = path.stat().st_size if path.exists() else 0
-            if found != size * len(examples):
+            if found != size * len(store.seen):
                 raise UserError(
                     "data.store",
-                    f"{path}: {found:,} bytes instead of {size * len(examples):,}; "
+                    f"{path}: {found:,} bytes instead of {size * len(store.seen):,}; "
                     "remove the folder and run `sat prepare` again",
                 )
         return store
 
     @cached_property
     def _features(self) -> npt.NDArray[np.float16]:
-        shape = (len(self.examples), self.index.places, self.index.depth)
+        shape = (len(self.seen), self.index.places, self.index.depth)
         return np.memmap(self.folder / "features.f16", np.float16, "r", shape=shape)
 
     @cached_property
@@ -129,7 +137,7 @@ class FeatureStore:
         return [int(row) for row in np.flatnonzero(self.checksums() == 0)]
 
     def rows(self, split: str) -> list[int]:
-        """Rows of a split whose features are there; an error when there are none."""
+        """Rows of a split whose features are there, in view 0; an error when there are none."""
         done = self.checksums() != 0
         wanted = [row for row, example in enumerate(self.examples) if example.split == split]
         present = [row for row in wanted if done[row]]
@@ -145,17 +153,28 @@ class FeatureStore:
             )
         return present
 
+    def row_in_view(self, row: int, view: int) -> int:
+        """Where the features of a training picture's further view are; view 0 is the row itself."""
+        if view == 0:
+            return row
+        train = self._order_in_train
+        return len(self.examples) + (view - 1) * len(train) + train[row]
+
     def refuse_half_made(self) -> None:
         """Refuse a store that `sat prepare` has not finished; pictures it skipped are no reason."""
         missing = self.missing()
         skipped = set(self.skipped())
-        waiting = [row for row in missing if self.examples[row].id not in skipped]
+        waiting = [row for row in missing if self.example(row).id not in skipped]
         if waiting:
             raise UserError(
                 "data.store",
-                f"{self.folder}: {len(waiting):,} of {len(self.examples):,} pictures have no "
+                f"{self.folder}: {len(waiting):,} of {len(self.seen):,} pictures have no "
                 "features yet; run the same `sat prepare` again, it goes on where it stopped",
             )
+
+    def example(self, row: int) -> Example:
+        """The example that a row, of whatever view, belongs to."""
+        return self.examples[self.seen[row][0]]
 
     def skipped(self) -> dict[str, str]:
         """Pictures that could not be read, and why, as `sat prepare` left them."""
@@ -169,7 +188,7 @@ class FeatureStore:
             if checksum(features) != self._checksums[row]:
                 raise UserError(
                     "data.store",
-                    f"{self.folder / 'features.f16'}: the features of {self.examples[row].id} are "
+                    f"{self.folder / 'features.f16'}: the features of {self.example(row).id} are "
                     "damaged; remove the folder and run `sat prepare` again",
                 )
         return found.astype(np.float32)

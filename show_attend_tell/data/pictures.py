@@ -2,11 +2,13 @@
 
 The paper (section 5.4): the short side is resized to 256 pixels keeping the aspect ratio, and the
 encoder sees the central 224 × 224. `fit="squeeze"` shows it the whole picture instead, squeezed
-into the square: a departure, off in the paper's recipes.
+into the square: a departure, off in the paper's recipes. So are further views of a picture to
+learn from: a part of it, mirrored or not.
 """
 
 import io
 import warnings
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -21,6 +23,7 @@ from show_attend_tell.errors import UserError
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_PIXELS = 40_000_000
 LONGEST_SIDE = 16_384
+LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
 
 
 class Preprocessing(BaseModel):
@@ -72,12 +75,42 @@ def crop_of(picture_size: tuple[int, int], preprocessing: Preprocessing) -> Crop
     return Crop(x0, y0, x0 + side, y0 + side)
 
 
-def frame(picture: Image.Image, preprocessing: Preprocessing) -> npt.NDArray[np.uint8]:
+def part_of(
+    picture_size: tuple[int, int], preprocessing: Preprocessing, random: np.random.Generator
+) -> Crop:
+    """A part of the picture in place of `crop_of`: of random size, anywhere."""
+    width, height = picture_size
+    short = min(width, height)
+    whole = (width, height) if preprocessing.fit == "squeeze" else (short, short)
+    scale = random.uniform(LEAST_PART, 1)
+    part_width, part_height = whole[0] * scale, whole[1] * scale
+    x0, y0 = random.uniform(0, width - part_width), random.uniform(0, height - part_height)
+    return Crop(x0, y0, min(x0 + part_width, width), min(y0 + part_height, height))
+
+
+def view(
+    picture: Image.Image, preprocessing: Preprocessing, number: int, name: str
+) -> npt.NDArray[np.uint8]:
+    """One of the views of a picture: 0 as it is told from; others to learn from, odd ones mirrored.
+
+    The name of the picture settles the part that a further view shows, so it can be made again.
+    """
+    if number == 0:
+        return frame(picture, preprocessing)
+    seed = zlib.crc32(name.encode("utf-8", "surrogateescape"))
+    part = part_of(picture.size, preprocessing, np.random.default_rng([number, seed]))
+    square = frame(picture, preprocessing, part)
+    return square[:, ::-1] if number % 2 else square
+
+
+def frame(
+    picture: Image.Image, preprocessing: Preprocessing, part: Crop | None = None
+) -> npt.NDArray[np.uint8]:
     """The square that the encoder sees, as uint8 RGB (size, size, 3).
 
-    Resize and crop are one resampling of the part named by `crop_of`, so the way back is exact.
+    Resize and crop are one resampling of the part, `crop_of` by default, so the way back is exact.
     """
-    crop = crop_of(picture.size, preprocessing)
+    crop = part or crop_of(picture.size, preprocessing)
     side = (preprocessing.size, preprocessing.size)
     box = (crop.x0, crop.y0, crop.x1, crop.y1)
     return np.asarray(picture.resize(side, Image.Resampling.BICUBIC, box=box), dtype=np.uint8)

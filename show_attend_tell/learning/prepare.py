@@ -22,7 +22,7 @@ from show_attend_tell.data.features import (
     row_bytes,
 )
 from show_attend_tell.data.layouts import Dataset
-from show_attend_tell.data.pictures import Preprocessing, frame, open_picture
+from show_attend_tell.data.pictures import Preprocessing, open_picture, view
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.encoders import Encoder
@@ -38,7 +38,7 @@ Encode = Callable[[Pixels], npt.NDArray[np.float32]]
 class Preparation:
     """What is to be done for a store, and the doing of it; the same call goes on after a crash."""
 
-    def __init__(self, dataset: Dataset, folder: Path, encoder: Encoder) -> None:
+    def __init__(self, dataset: Dataset, folder: Path, encoder: Encoder, *, views: int = 1) -> None:
         self.encoder = encoder
         index = StoreIndex(
             encoder=encoder.name,
@@ -48,8 +48,10 @@ class Preparation:
             depth=encoder.depth,
             layout=dataset.layout,
             examples_hash=examples_hash(dataset.examples),
+            views=views,
         )
-        self.bytes_needed = len(dataset.examples) * row_bytes(index)
+        rows = len(FeatureStore(folder, index, dataset.examples).seen)
+        self.bytes_needed = rows * row_bytes(index)
         if not (folder / "index.json").exists():
             refuse_full_disk(folder, self.bytes_needed)
         self.store = FeatureStore.create(folder, index, dataset.examples)
@@ -101,11 +103,11 @@ class Preparation:
                         pixels.append(future.result())
                         good.append(row)
                     except UserError as error:
-                        skipped[self.store.examples[row].id] = str(error)
+                        skipped[self.store.example(row).id] = str(error)
                 yield good, np.stack(pixels) if pixels else np.empty(0, np.uint8)
 
     def _pixels(self, row: int) -> Pixels:
-        return read_pixels(self.store.examples[row].picture, self.encoder.preprocessing)
+        return read_pixels(self.store, row)
 
     def _checked(
         self, rows: Sequence[int], features: npt.NDArray[np.float32]
@@ -115,7 +117,7 @@ class Preparation:
             if not value <= LARGEST_FLOAT16:  # also true of not-a-number
                 raise UserError(
                     "model.out_of_range",
-                    f"{self.store.examples[row].id}: the encoder gives {value:g}, out of range; "
+                    f"{self.store.example(row).id}: the encoder gives {value:g}, out of range; "
                     "its weights or their preprocessing are not what they claim to be",
                 )
         return features.astype(np.float16)
@@ -137,7 +139,7 @@ class _Unlike:
             # Checksums of a hundred thousand pictures meet by chance: look at the features too.
             known = batch[other] if other in batch else self.store.read([other])[0]
             if np.array_equal(one, known) and not self._same_picture(row, other):
-                first, second = self.store.examples[other].id, self.store.examples[row].id
+                first, second = self.store.example(other).id, self.store.example(row).id
                 raise UserError(
                     "model.collapsed",
                     f"{first} and {second} are different pictures with the same features; "
@@ -145,16 +147,16 @@ class _Unlike:
                 )
 
     def _same_picture(self, row: int, other: int) -> bool:
-        preprocessing = self.store.index.preprocessing
-        first, second = (
-            read_pixels(self.store.examples[one].picture, preprocessing) for one in (row, other)
-        )
+        first, second = (read_pixels(self.store, one) for one in (row, other))
         return bool(np.array_equal(first, second))
 
 
-def read_pixels(path: Path, preprocessing: Preprocessing) -> Pixels:
-    """A picture file as the square that the encoder sees."""
-    return frame(open_picture(path, least_side=preprocessing.resize), preprocessing)
+def read_pixels(store: FeatureStore, row: int) -> Pixels:
+    """The square that the encoder sees for a row of the store."""
+    preprocessing: Preprocessing = store.index.preprocessing
+    example, number = store.example(row), store.seen[row][1]
+    picture = open_picture(example.picture, least_side=preprocessing.resize)
+    return view(picture, preprocessing, number, example.id)
 
 
 def refuse_full_disk(folder: Path, bytes_needed: int) -> None:

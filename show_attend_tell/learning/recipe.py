@@ -54,6 +54,8 @@ class EncoderSection(_Section):
     # Pixels a side of the picture given to the encoder; none: whatever the store holds.
     size: MaybeInt = Field(None, examples=[224])
     fit: Literal["crop", "squeeze"] = "crop"  # crop: centre square; squeeze: all of it, distorted
+    # Views of each training picture, one drawn whenever it is learned from; 1: always the same.
+    views: PositiveInt = 1
 
 
 class VocabularySection(_Section):

@@ -158,6 +158,13 @@ def _refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
                 f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
                 f"{value}; prepare others, or say --set encoder.{name}={value}",
             )
+    if index.views < wanted.views:
+        raise UserError(
+            "model.features",
+            f"{store.folder}: the recipe asks for {wanted.views} views of each training picture, "
+            f"the store has {index.views}; prepare another with --views {wanted.views}, or say "
+            f"--set encoder.views={index.views}",
+        )
 
 
 class _Trainer:
@@ -248,7 +255,7 @@ class _Trainer:
 
     def _step(self, batch: Batch) -> tuple[Cost, float]:
         training = self.recipe.training
-        annotations = torch.from_numpy(self.store.read([self.captions.rows[i] for i in batch]))
+        annotations = torch.from_numpy(self.store.read(self._rows_in_views(batch)))
         captions = torch.tensor([self.captions.words[i] for i in batch])
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
@@ -270,6 +277,13 @@ class _Trainer:
             for name, tensor in self.decoder.state_dict().items():
                 self.average[name].lerp_(tensor, 1 - decay)
         return cost, float(norm)
+
+    def _rows_in_views(self, batch: Batch) -> list[int]:
+        """Where these captions' features are, each in a view drawn for this step."""
+        random = np.random.default_rng([self.recipe.training.seed, self.place.step])
+        views = random.integers(self.recipe.encoder.views, size=len(batch))
+        rows = (self.captions.rows[i] for i in batch)
+        return [self.store.row_in_view(*pair) for pair in zip(rows, views.tolist(), strict=True)]
 
     def _refuse_nonsense(self, cost: Cost, gradient_norm: float) -> None:
         terms = {"likelihood": cost.nats, "penalty": cost.penalty, "gradient": gradient_norm}
