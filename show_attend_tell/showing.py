@@ -78,8 +78,8 @@ def _of_run(folder: Path) -> dict[str, Any]:
         for event in devs
     } or "none yet"
     if devs:
-        best = max(devs, key=lambda event: float(event["BLEU-4"]))
-        facts["best"] = f"epoch {best['epoch']}, dev BLEU-4 {100 * best['BLEU-4']:.2f}"
+        best = max((e for e in devs if e["best"]), key=lambda event: int(event["epoch"]))
+        facts["best"] = f"epoch {best['epoch']} by dev {recipe.training.stop_on}"
     stops = [event["reason"] for event in events if event["event"] == "stop"]
     facts["state"] = f"finished: {stops[-1]}" if stops else "not finished; go on with --resume"
     if (folder / "scores.json").exists():

@@ -93,6 +93,7 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
             "unknown key training.lerning_rate; did you mean training.learning_rate?",
         ),
         ("[training]\ndropout = 0.1", "unknown key training.dropout; did you mean model.dropout?"),
+        ('[training]\nstop_on = "BLEU"', 'training.stop_on = "BLEU" should be one of BLEU-1-bp,'),
         ("[trainning]\nbatch = 1", "unknown key trainning.batch; did you mean training.batch?"),
         ("batch = 1", "unknown key batch; did you mean training.batch?"),
         ("[search]\nzzz = 1", "unknown key search.zzz; the keys of [search] are beam, "),

@@ -403,5 +403,16 @@ def test_early_stopping_waits_for_patience(
     events = read(tmp_path / "run" / "log.jsonl")
     devs = [event for event in events if event["event"] == "dev"]
     assert [event["best"] for event in devs] == [True, False, False]
-    assert events[-1]["reason"] == "dev BLEU-4 has not risen for 2 epochs"
+    assert events[-1]["reason"] == "dev BLEU-4-bp has not risen for 2 epochs"
     assert json.dumps(events)  # plain JSON throughout
+
+
+def test_the_best_epoch_is_best_by_the_metric_asked_for(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    train(world[0], tmp_path / "run", quick_recipe("training.stop_on=CIDEr-D"))
+    devs = [e for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "dev"]
+    best = [event for event in devs if event["best"]][-1]
+    assert best["CIDEr-D"] == max(event["CIDEr-D"] for event in devs) > 0
+    meta = Run.open(tmp_path / "run").meta
+    assert (meta["epoch"], meta["CIDEr-D"]) == (best["epoch"], best["CIDEr-D"])

@@ -135,7 +135,7 @@ def _draw_scores(axes: Any, devs: Sequence[Event]) -> None:
         axes.set_yticks([])
         return
     epochs = [event["epoch"] for event in devs]
-    best = max(devs, key=lambda event: float(event["BLEU-4"]))
+    best = [event for event in devs if event["best"]][-1]
     axes.axvline(best["epoch"], color=_DEV, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for name, colour in _BLEU.items():
         values = [100 * event[name] for event in devs]

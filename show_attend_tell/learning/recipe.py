@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,6 +26,7 @@ from pydantic import (
 )
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.scoring import METRICS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,6 +41,12 @@ _absent = BeforeValidator(lambda value: None if value == _NONE else value)
 MaybeInt = Annotated[PositiveInt | None, _absent]
 MaybeFloat = Annotated[PositiveFloat | None, _absent]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _metric(name: str) -> str:
+    if name not in METRICS:
+        raise ValueError(f"should be one of {', '.join(METRICS)}")
+    return name
 
 
 class _Section(BaseModel):
@@ -101,7 +109,9 @@ class TrainingSection(_Section):
     # Which length comes next: in proportion to the captions left, or the authors' round-robin.
     length_order: Literal["random", "authors"] = "random"
     epochs: PositiveInt = 20  # the most; `patience` usually ends it sooner
-    patience: PositiveInt = 3  # epochs without a better dev BLEU-4 before stopping
+    # The dev score that chooses the best epoch, in the authors' tokens; the paper: BLEU.
+    stop_on: Annotated[str, AfterValidator(_metric)] = "BLEU-4-bp"
+    patience: PositiveInt = 3  # epochs without a better dev score before stopping
     seed: NonNegativeInt = 1
     save_minutes: NonNegativeFloat = 2.0  # the most work that a crash can cost
 
@@ -186,7 +196,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"][:2])
-        should = first["msg"].removeprefix("Input ")
+        should = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
         example = f"{key} = {_literal(_KEYS[key])}"
         raise _refuse(
             f"{sources[key]}: {key} = {_literal(values[key])} {should}; write for example {example}"

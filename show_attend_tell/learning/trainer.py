@@ -1,7 +1,7 @@
-"""The loop: same-length mini-batches, early stopping on BLEU-4 of free-running dev captions.
+"""The loop: same-length mini-batches, early stopping on a score of free-running dev captions.
 
-The BLEU that stops has its brevity penalty, unlike the paper's scores: without it a model that
-tells six words of everything is hard to beat (docs/log.md).
+The BLEU that stops by default has its brevity penalty, unlike the paper's scores: without it a
+model that tells six words of everything is hard to beat (docs/log.md).
 
 A run can be killed at any moment and goes on to the same bits: everything random is drawn from the
 seed and the number of the step or epoch, so the state is weights, optimiser, average and a place.
@@ -56,7 +56,7 @@ class Place:
     step: int = 0  # updates done
     epoch: int = 0  # epochs done
     batch: int = 0  # batches done of this epoch
-    best_score: float = -1.0  # dev BLEU-4 with brevity penalty
+    best_score: float = -1.0  # on dev, of the metric that the recipe stops on
     best_epoch: int = 0
 
 
@@ -122,6 +122,8 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
+    # A metric whose data is not installed should not be found out after the first epoch.
+    score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
     with RunLock(folder):
         _Trainer(store, folder, recipe, watch).run()
 
@@ -225,7 +227,7 @@ class _Trainer:
     def _reason_to_stop(self) -> str:
         training, place = self.recipe.training, self.place
         if place.epoch - place.best_epoch >= training.patience:
-            return f"dev BLEU-4 has not risen for {training.patience} epochs"
+            return f"dev {training.stop_on} has not risen for {training.patience} epochs"
         if place.epoch >= training.epochs:
             return f"all {training.epochs} epochs are done"
         return ""
@@ -314,22 +316,25 @@ class _Trainer:
             beam=options.beam, length_power=options.length_power, max_words=options.max_words
         )
         captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
-        metrics = [f"{name}-bp" for name in BLEU]
+        stop_on = self.recipe.training.stop_on
+        metrics = [*(f"{name}-bp" for name in BLEU), stop_on]
         scores = score_captions(
             captions, references(self.store, rows), metrics=metrics, recipe="authors"
         )
+        score = scores[stop_on].value
+        found = {**{name: scores[f"{name}-bp"].value for name in BLEU}, stop_on: score}
         place = self.place
         place.epoch, place.batch = place.epoch + 1, 0
-        if scores["BLEU-4-bp"].value > place.best_score:
-            place.best_score, place.best_epoch = scores["BLEU-4-bp"].value, place.epoch
-            facts = {**self._facts(), "epoch": place.epoch, "BLEU-4": place.best_score}
+        if score > place.best_score:
+            place.best_score, place.best_epoch = score, place.epoch
+            facts = {**self._facts(), "epoch": place.epoch, **found}
             checkpoint.save(self.folder / BEST, judged.state_dict(), facts)
         self._tell(
             {
                 "event": "dev",
                 "step": place.step,
                 "epoch": place.epoch,
-                **{name: scores[f"{name}-bp"].value for name in BLEU},
+                **found,
                 "nats_per_word": self._dev_nats(judged),
                 "words_per_caption": float(np.mean([len(one.words) for one in told.values()])),
                 "unique_captions": len(set(captions.values())),
