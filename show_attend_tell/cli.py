@@ -258,6 +258,13 @@ def evaluate(
             help="Where scores.json and captions.jsonl go.", show_default="the run folder"
         ),
     ] = None,
+    grounding: Annotated[
+        Path | None,
+        typer.Option(
+            help="Phrases with boxes (Flickr30k Entities as JSON): also measure where it looks.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
@@ -267,9 +274,12 @@ def evaluate(
         sat evaluate runs/soft features/lite2
 
         sat evaluate runs/soft features/lite2 --split test --beam 3 --length-power 0.7
+
+        sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
     """
     with _extra_train():
         from show_attend_tell.learning import evaluate as evaluation
+        from show_attend_tell.learning.looking import look_at_boxes
         from show_attend_tell.learning.run import Run
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
@@ -288,6 +298,12 @@ def evaluate(
         result = evaluation.evaluate(
             model, opened, split, search, lambda done: bar.advance(task, done)
         )
+        if grounding:
+            looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
+            looking = look_at_boxes(
+                model, opened, split, grounding, lambda done: bar.advance(looks, done)
+            )
+            result = dataclasses.replace(result, looking=looking)
     facts = evaluation.write_evaluation(result, model, split, search, out or run)
     if json:
         terminal.print_json(facts)

@@ -145,9 +145,9 @@ class TrainingProgress:
 
 
 RECIPE_TITLES = {
-    "authors": "the authors': blanks, full stop kept",
-    "plain": "punctuation dropped",
-    "coco": "coco-caption: PTB tokens",
+    "authors": "authors (. kept)",
+    "plain": "plain (no marks)",
+    "coco": "coco (PTB)",
 }
 
 
@@ -171,3 +171,30 @@ def print_scores(facts: dict[str, Any]) -> None:
     out.print(table)
     for recipe, scores in facts["scores"].items():
         out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
+    if "grounding" in facts:
+        _print_looking(facts["grounding"], facts["attention"], out)
+
+
+def _print_looking(grounding: dict[str, Any], attention: dict[str, Any], out: Console) -> None:
+    table = Table(title="where it looks while it tells a word with a box", title_justify="left")
+    for heading in ("", "model", "95 %", "even", "centre"):
+        table.add_column(heading, justify="right" if heading else "left")
+    titles = {"mass": "attention inside the boxes", "pointing": "most attended place inside"}
+    for name, title in titles.items():
+        score = grounding[name]
+        others = [grounding[f"{name}-{baseline}"]["value"] for baseline in ("even", "centre")]
+        table.add_row(
+            title,
+            f"{100 * score['value']:.1f} %",
+            f"{100 * score['low']:.1f} to {100 * score['high']:.1f}",
+            *(f"{100 * other:.1f} %" for other in others),
+        )
+    out.print(table)
+    out.print(f"[dim]{grounding['mass']['signature']}[/]", soft_wrap=True)
+    gates = ", ".join(f"{name} words {gate:.2f}" for name, gate in attention["gates"].items())
+    out.print(
+        f"entropy {attention['entropy']:.2f} nats a word (sharpness {attention['sharpness']:.2f}); "
+        f"{100 * attention['change']:.0f} % of the weight moves from word to word; two pictures "
+        f"share {100 * attention['likeness']:.0f} %\nmean gate: {gates}",
+        soft_wrap=True,
+    )

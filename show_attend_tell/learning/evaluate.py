@@ -11,9 +11,13 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.files import write_json, write_text
 from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
 from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
+from show_attend_tell.scoring.grounding import measure_grounding
+from show_attend_tell.scoring.health import measure_health
+from show_attend_tell.scoring.score import with_intervals
 from show_attend_tell.telling.search import Search, Told, tell
 
 PICTURES_AT_ONCE = 50
@@ -21,11 +25,12 @@ PICTURES_AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Captions of a split by id, and scores by recipe of scoring and metric."""
+    """Captions of a split by id, scores by recipe of scoring and metric, and where it looked."""
 
     captions: dict[str, str]
     told: dict[str, Told]
     scores: dict[str, dict[str, Score]]
+    looking: Looking | None = None
 
 
 def caption_rows(
@@ -100,6 +105,12 @@ def write_evaluation(
             for recipe, scores in evaluation.scores.items()
         },
     }
+    if evaluation.looking:
+        result["grounding"] = {
+            name: dataclasses.asdict(score)
+            for name, score in with_intervals(measure_grounding(evaluation.looking.looks)).items()
+        }
+        result["attention"] = dataclasses.asdict(measure_health(evaluation.looking.told))
     lines = [
         json.dumps(
             {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob},

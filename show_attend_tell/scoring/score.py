@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from show_attend_tell.scoring.bootstrap import SEED, intervals
 from show_attend_tell.scoring.cider import DocumentFrequencies
-from show_attend_tell.scoring.measure import DEFAULT_METRICS, Recipe, measure
+from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, Recipe, measure
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,13 @@ def score_captions(
     measured = measure(
         candidates, references, metrics=metrics, recipe=recipe, frequencies=frequencies
     )
+    return with_intervals(measured, resamples=resamples, seed=seed)
+
+
+def with_intervals(
+    measured: Mapping[str, Measured], *, resamples: int = 1000, seed: int = SEED
+) -> dict[str, Score]:
+    """Turn what was measured into scores; 0 resamples: without intervals."""
     bounds = intervals(measured, resamples=resamples, seed=seed) if resamples else {}
     scores = {}
     for name, one in measured.items():

@@ -1,0 +1,184 @@
+"""Whether attention is alive: how sharp it is, how it moves, and when the gate opens.
+
+A model can tell fair captions with attention that never moves; no score of text would show it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# English words that name nothing to be seen: articles, prepositions, conjunctions, auxiliaries,
+# pronouns. Short on purpose; what is not here counts as a content word.
+FUNCTION_WORDS = frozenset(
+    [
+        *(
+            "a",
+            "an",
+            "the",
+            "this",
+            "that",
+            "these",
+            "those",
+            "some",
+            "another",
+            "each",
+            "other",
+            "all",
+            "both",
+        ),
+        *(
+            "in",
+            "on",
+            "at",
+            "of",
+            "to",
+            "from",
+            "with",
+            "without",
+            "by",
+            "for",
+            "into",
+            "onto",
+            "over",
+            "under",
+        ),
+        *(
+            "through",
+            "across",
+            "along",
+            "around",
+            "near",
+            "behind",
+            "beside",
+            "between",
+            "above",
+            "below",
+            "against",
+        ),
+        *(
+            "down",
+            "up",
+            "off",
+            "out",
+            "outside",
+            "inside",
+            "toward",
+            "towards",
+            "while",
+            "as",
+            "and",
+            "or",
+            "but",
+        ),
+        *("is", "are", "was", "were", "be", "been", "being", "has", "have"),
+        *(
+            "his",
+            "her",
+            "its",
+            "their",
+            "he",
+            "she",
+            "it",
+            "they",
+            "him",
+            "them",
+            "who",
+            "which",
+            "there",
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One caption: its words, the attention over L places that told each, and the gates.
+
+    Parameters
+    ----------
+    weights, gates
+        (words, L), each row summing to one, and (words,).
+    """
+
+    words: Sequence[str]
+    weights: Floats
+    gates: Floats
+
+
+@dataclass(frozen=True)
+class Health:
+    """Means over the words of many captions.
+
+    Parameters
+    ----------
+    entropy
+        Of the weights, in nats; log L would be looking everywhere alike.
+    sharpness
+        1 − entropy / log L: 0 looks everywhere alike, 1 at a single place.
+    change
+        How much of the weight moves from one word to the next: 0 none, 1 all of it.
+    likeness
+        Share of the weight that two pictures' maps, in the same step, have in common: 1 would be
+        maps that do not depend on the picture.
+    gates
+        Mean gate by word class.
+    """
+
+    words: int
+    entropy: float
+    sharpness: float
+    change: float
+    likeness: float
+    gates: dict[str, float]
+
+
+def measure_health(captions: Iterable[Watched]) -> Health:
+    """Describe the attention of captions told or taught."""
+    captions = list(captions)
+    weights = np.concatenate([told.weights for told in captions])  # (all words, L)
+    entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(axis=1)
+    moves = [_moved(told.weights[:-1], told.weights[1:]) for told in captions]
+    # Each caption beside the next one, for as many words as both have.
+    apart = [
+        _moved(one.weights[: len(other.weights)], other.weights[: len(one.weights)])
+        for one, other in pairwise(captions)
+    ]
+    gates: dict[str, list[float]] = defaultdict(list)
+    for told in captions:
+        for word, gate in zip(told.words, told.gates.tolist(), strict=True):
+            gates[word_class(word)].append(gate)
+    return Health(
+        words=len(weights),
+        entropy=float(entropy.mean()),
+        sharpness=float(1 - entropy.mean() / np.log(weights.shape[1])),
+        change=_mean(moves),
+        likeness=1 - _mean(apart),
+        gates={name: sum(found) / len(found) for name, found in sorted(gates.items())},
+    )
+
+
+def word_class(word: str) -> str:
+    """Tell function words, content words and punctuation apart.
+
+    >>> [word_class(word) for word in ("a", "dog", "in", ".")]
+    ['function', 'content', 'function', 'punctuation']
+    """
+    if not any(map(str.isalnum, word)):
+        return "punctuation"
+    return "function" if word.lower() in FUNCTION_WORDS else "content"
+
+
+def _moved(before: Floats, after: Floats) -> Floats:
+    """Share of the weight that lies elsewhere: (n, L), (n, L) -> (n,)."""
+    return np.asarray(np.abs(before - after).sum(axis=1) / 2)
+
+
+def _mean(parts: Sequence[Floats]) -> float:
+    values = np.concatenate(parts) if parts else np.empty(0)
+    return float(values.mean()) if len(values) else 0.0
