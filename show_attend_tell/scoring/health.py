@@ -18,14 +18,13 @@ Floats = NDArray[np.float64]
 FUNCTION_WORDS = frozenset(
     [
         *("a", "an", "the", "this", "that", "these", "those", "some", "another", "each", "other"),
-        *("all", "both"),
+        *("all", "both", "there"),
         *("in", "on", "at", "of", "to", "from", "with", "without", "by", "for", "into", "onto"),
         *("over", "under", "through", "across", "along", "around", "near", "behind", "beside"),
         *("between", "above", "below", "against", "down", "up", "off", "out", "outside", "inside"),
         *("toward", "towards", "while", "as", "and", "or", "but"),
         *("is", "are", "was", "were", "be", "been", "being", "has", "have"),
         *("his", "her", "its", "their", "he", "she", "it", "they", "him", "them", "who", "which"),
-        *("there"),
     ]
 )
 
