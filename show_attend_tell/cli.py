@@ -186,6 +186,13 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in this folder.")
     ] = False,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="Begin with the best weights of another run, such as a soft one for a hard one.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -205,6 +212,8 @@ def train(
         sat train features/lite2 runs/small --set model.hidden=256 --set training.epochs=3
 
         sat train features/lite2 runs/soft --resume
+
+        sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
     """
     with _extra_train():
         import torch
@@ -225,7 +234,7 @@ def train(
     say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
     watcher = terminal.TrainingProgress(say)
     try:
-        learn(opened, run, chosen, resume=resume, watch=watcher)
+        learn(opened, run, chosen, resume=resume, start_from=start_from, watch=watcher)
     except KeyboardInterrupt:
         watcher.close()
         say.print(f"stopped; go on with: sat train {store} {run} --resume")

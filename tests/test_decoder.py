@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning.attention import Places, SoftAttention
+from show_attend_tell.learning.attention import Attention, Places
 from show_attend_tell.learning.decoder import PADDING, Decoder
 from show_attend_tell.learning.objectives import double_stochasticity, likelihood, soft_cost
 from show_attend_tell.learning.recipe import ModelSection
@@ -64,7 +64,7 @@ def test_alpha_sums_to_one_and_beta_lies_between_zero_and_one(decoder: Decoder) 
 
 
 def test_one_place_means_its_own_vector() -> None:
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=False).double()
+    attention = Attention(DEPTH, 7, 4, has_gate=False).double()
     annotations = torch.randn(3, 1, DEPTH, dtype=torch.double)
     places = attention.survey(annotations)
     alpha, gate = attention.look(places, torch.randn(3, 7, dtype=torch.double))
@@ -72,7 +72,7 @@ def test_one_place_means_its_own_vector() -> None:
 
 
 def test_context_is_the_gated_weighted_sum() -> None:
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=True).double()
+    attention = Attention(DEPTH, 7, 4, has_gate=True).double()
     places = attention.survey(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
     weights = torch.rand(2, PLACES, dtype=torch.double)
     gate = torch.tensor([0.25, 1.0], dtype=torch.double)
@@ -82,7 +82,7 @@ def test_context_is_the_gated_weighted_sum() -> None:
 
 def test_scores_equal_a_tanh_even_far_out() -> None:
     torch.manual_seed(6)
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=False).double()
+    attention = Attention(DEPTH, 7, 4, has_gate=False).double()
     annotations = 10 * torch.randn(3, PLACES, DEPTH, dtype=torch.double)
     h = 10 * torch.randn(3, 7, dtype=torch.double)
     alpha, _ = attention.look(attention.survey(annotations), h)
@@ -91,14 +91,14 @@ def test_scores_equal_a_tanh_even_far_out() -> None:
 
 
 def test_huge_keys_and_queries_give_no_nonsense_in_single_precision() -> None:
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=False)
+    attention = Attention(DEPTH, 7, 4, has_gate=False)
     annotations, h = 1e4 * torch.randn(3, PLACES, DEPTH), 1e4 * torch.randn(3, 7)
     alpha, _ = attention.look(attention.survey(annotations), h)
     assert torch.isfinite(alpha).all()
 
 
 def test_rows_of_one_picture_share_its_memory() -> None:
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=True).double()
+    attention = Attention(DEPTH, 7, 4, has_gate=True).double()
     annotations = torch.randn(2, PLACES, DEPTH, dtype=torch.double)
     h = torch.randn(6, 7, dtype=torch.double)  # three rows a picture
     shared = attention.survey(annotations)
@@ -242,7 +242,7 @@ def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
 
 
 def test_grown_keys_carry_no_gradient_of_their_own() -> None:
-    attention = SoftAttention(DEPTH, 7, 4, has_gate=False)
+    attention = Attention(DEPTH, 7, 4, has_gate=False)
     places: Places = attention.survey(torch.randn(2, PLACES, DEPTH))
     assert places.keys.requires_grad
     assert not places.grown.requires_grad

@@ -25,7 +25,9 @@ def test_the_named_recipes_ship() -> None:
     assert shipped_recipes() == [
         "coco-soft",
         "flickr30k-soft",
+        "flickr8k-hard",
         "flickr8k-soft",
+        "paper/flickr8k-hard",
         "paper/flickr8k-soft",
     ]
 
@@ -109,7 +111,12 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
         ("[training]\nlearning_rate = inf", "should be a finite number"),
         ('[training]\nclip = "five"', "write for example training.clip = 5.0"),
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 should be less than 1"),
-        ('[model]\nattention = "hard"', "model.attention = \"hard\" should be 'soft'"),
+        ('[model]\nattention = "hart"', "model.attention = \"hart\" should be 'soft' or 'hard'"),
+        ("[hard]\nsamples = 2", "hard.samples is of no use to soft attention"),
+        (
+            '[model]\nattention = "hard"\n[hard]\nbaseline = "others"',
+            "set hard.samples to 2 or more",
+        ),
         ("[training]\nbatch =\n", "not valid TOML: Invalid value (at line 2, column 8)"),
         (b"\xff", "not UTF-8 text"),
     ],

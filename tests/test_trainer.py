@@ -127,13 +127,15 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(
     assert not same(weights_of(tmp_path / "a"), weights_of(tmp_path / "c"))
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+@pytest.mark.parametrize(
+    "options",
+    [["training.optimiser=adam"], ["training.optimiser=rmsprop"], ["model.attention=hard"]],
+    ids=["adam", "rmsprop", "hard"],
+)
 def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, optimiser: str
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, options: list[str]
 ) -> None:
-    recipe = quick_recipe(
-        f"training.optimiser={optimiser}", "training.learning_rate=0.001", "model.dropout=0.3"
-    )
+    recipe = quick_recipe("training.learning_rate=0.001", "model.dropout=0.3", *options)
     train(world[0], tmp_path / "whole", recipe)
 
     def press_ctrl_c(event: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning import trainer
 from tests.tiny_world import tiny_recipe
 
-store, run, how, seed = sys.argv[1:5]
+store, run, attention, how, seed = sys.argv[1:6]
 chance = random.Random(int(seed))
 
 def die():
@@ -180,25 +182,28 @@ def watch(event):
     if how == "at a step" and event["event"] == "progress" and chance.random() < 0.15:
         threading.Timer(chance.random() * 0.02, die).start()
 
-recipe = tiny_recipe("training.epochs=2", "training.save_minutes=0.0", "model.dropout=0.3")
+options = ["training.epochs=2", "training.save_minutes=0.0", "model.dropout=0.3"]
+recipe = tiny_recipe(*options, f"model.attention={attention}")
 trainer.train(FeatureStore.open(Path(store)), Path(run), recipe, resume=True, watch=watch)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(("attention", "kills"), [("soft", 10), ("hard", 4)])
 def test_kill_9_at_random_moments_still_gives_the_same_bits(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, attention: str, kills: int
 ) -> None:
     def attempt(folder: Path, how: str, seed: int) -> int:
-        command = [sys.executable, "-c", TRAIN_AND_DIE, world[0].folder, folder, how, str(seed)]
+        arguments = [world[0].folder, folder, attention, how, str(seed)]
+        command = [sys.executable, "-c", TRAIN_AND_DIE, *arguments]
         return subprocess.run(command, cwd=ROOT, timeout=300, check=False).returncode
 
     assert attempt(tmp_path / "whole", "never", 0) == 0
     killed = {"at a step": 0, "in a write": 0}
     for how in killed:
         seed = 0
-        while killed[how] < 10:
+        while killed[how] < kills:
             folder = tmp_path / f"broken {how} {seed}"
             for attempt_number in range(3):
                 code = attempt(folder, how, 100 * seed + attempt_number)
@@ -208,7 +213,7 @@ def test_kill_9_at_random_moments_still_gives_the_same_bits(
             assert same(weights_of(tmp_path / "whole"), weights_of(folder)), folder.name
             assert same(weights_of(tmp_path / "whole", BEST), weights_of(folder, BEST))
             seed += 1
-    assert sum(killed.values()) >= 20
+    assert min(killed.values()) >= kills
 
 
 def test_the_resumed_log_tells_each_step_once(
@@ -279,6 +284,12 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
     def too_few_views(run: Path, store: FeatureStore) -> None:
         train(store, run / "views", quick_recipe("encoder.views=3"))
 
+    def start_from_another_shape(run: Path, store: FeatureStore) -> None:
+        train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=run)
+
+    def start_from_other_words(run: Path, store: FeatureStore) -> None:
+        train(store, run / "words", quick_recipe("vocabulary.size=9"), start_from=run)
+
     def not_a_run(run: Path, store: FeatureStore) -> None:
         Run.open(store.folder)
 
@@ -289,6 +300,8 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "nothing to resume": (nothing_there, "no run to go on with"),
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
         "too few views": (too_few_views, "--views 3"),
+        "start from another shape": (start_from_another_shape, "do not fit this recipe"),
+        "start from other words": (start_from_other_words, "its vocabulary is not this run's"),
         "not a run": (not_a_run, "not a run folder"),
     }
 
@@ -303,6 +316,34 @@ def test_a_mistake_is_told_in_a_sentence(
     with pytest.raises(UserError, match=words):
         do(tmp_path / "run", world[0])
     assert (tmp_path / "run" / LAST).read_bytes() == before
+
+
+@pytest.mark.slow
+def test_hard_attention_learns_the_tiny_world_and_looks_at_single_places(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    rule = ["samples=4", "baseline=others", "reward=rest", "entropy_weight=0.02"]
+    recipe = tiny_recipe("model.attention=hard", *(f"hard.{choice}" for choice in rule))
+    train(world[0], tmp_path / "run", recipe)
+    events = read(tmp_path / "run" / "log.jsonl")
+    assert max(event["BLEU-4"] for event in events if event["event"] == "dev") > 0.95
+    entropies = [event["entropy_nats"] for event in events if event["event"] == "step"]
+    assert entropies[-1] < entropies[0] - 0.5
+
+
+def test_a_run_can_start_from_another_s_best_weights(
+    trained: Run, world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    recipe = tiny_recipe("model.attention=hard", "training.epochs=1")
+
+    def stop(event: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # before the first step
+        train(world[0], tmp_path / "hard", recipe, start_from=trained.folder, watch=stop)
+    tensors, _ = checkpoint.load(tmp_path / "hard" / LAST)
+    for name, tensor in trained.decoder.state_dict().items():
+        assert torch.equal(tensors[f"decoder.{name}"], tensor)
 
 
 def test_training_draws_from_all_views_and_dev_sees_the_first(

@@ -37,8 +37,8 @@ class Places:
     summed: Gathered = field(default_factory=Gathered)
 
 
-class SoftAttention(nn.Module):
-    """Deterministic "soft" attention: ẑ_t = β_t Σ_i α_ti a_i (section 4.2)."""
+class Attention(nn.Module):
+    """Soft and hard attention alike: they differ in the weights that `context` is given."""
 
     def __init__(self, depth: int, hidden: int, width: int, has_gate: bool) -> None:
         super().__init__()
@@ -74,7 +74,10 @@ class SoftAttention(nn.Module):
         return alpha, gate
 
     def context(self, places: Places, weights: Tensor, gate: Tensor) -> Tensor:
-        """ẑ = β Σ_i weights_i a_i (equation 6, section 4.2.1): (rows, L), (rows,) → (rows, D)."""
+        """ẑ = β Σ_i weights_i a_i (equation 6, section 4.2.1): (rows, L), (rows,) → (rows, D).
+
+        The weights are α for soft attention, a sampled place for hard.
+        """
         pictures, L, _ = places.annotations.shape
         grouped = weights.view(pictures, -1, L)  # (P, k, L)
         z = shared_product(grouped, places.annotations, places.summed)  # (P, k, D)

@@ -8,17 +8,22 @@ What does not depend on the recurrence is done once per batch: the words' share 
 the loop, the readout and the logits after it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.learning.attention import Places, SoftAttention
+from show_attend_tell.learning.attention import Attention, Places
 from show_attend_tell.learning.gathered import Gathered, shared_product
 from show_attend_tell.learning.recipe import ModelSection
 
 PADDING = -1  # in captions, behind the end of a shorter one
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
 class State(NamedTuple):
@@ -45,7 +50,7 @@ class Decoder(nn.Module):
         width = recipe.annotation_width or depth
         self.narrow = nn.Linear(depth, width) if recipe.annotation_width else nn.Identity()
         self.norm = nn.LayerNorm(width) if recipe.annotation_norm == "layer" else nn.Identity()
-        self.attention = SoftAttention(width, recipe.hidden, recipe.attention_width, recipe.gate)
+        self.attention = Attention(width, recipe.hidden, recipe.attention_width, recipe.gate)
         # Row K stands for "no word yet"; as padding it stays zero and gets no gradient.
         padding = words if recipe.start == "zero" else None
         self.embedding = nn.Embedding(words + 1, recipe.word, padding_idx=padding)
@@ -111,20 +116,29 @@ class Decoder(nn.Module):
         return state, self.output(self._readout(x, state.h, z, Dropout(0.0, None)))
 
     def teach(
-        self, annotations: Tensor, captions: Tensor, generator: torch.Generator | None = None
+        self,
+        annotations: Tensor,
+        captions: Tensor,
+        generator: torch.Generator | None = None,
+        choose: Callable[[Tensor], Tensor] = _as_it_is,
     ) -> Lesson:
         """Run through given captions, each word told from the right words before it.
 
         Parameters
         ----------
         annotations
-            (batch, L, D), one picture a caption.
+            (pictures, L, D), one picture a caption, or one for several captions side by side.
         captions
             (batch, steps) word indices, each closed by its end word and padded with PADDING.
         generator
             Draws what is dropped out; without one nothing is.
+        choose
+            What is looked at in each step, given alpha: (batch, L) → (batch, L). Soft attention
+            takes alpha itself.
         """
         places, state = self.start(annotations, generator)
+        of_each = len(captions) // len(annotations)
+        state = State(*(part.repeat_interleave(of_each, dim=0) for part in state))
         before = torch.cat([torch.full_like(captions[:, :1], self.words), captions[:, :-1]], dim=1)
         x = self.embedding(before.clamp(min=0))  # (B, T, m)
         word_gates = self.word_gates(x)  # (B, T, 4n)
@@ -132,7 +146,7 @@ class Decoder(nn.Module):
         alphas, gates, hs, zs = [], [], [], []
         for share in word_gates.unbind(1):
             alpha, gate = self.look(places, state)
-            state, z = self._step(places, state, share, alpha, gate, gathered)
+            state, z = self._step(places, state, share, choose(alpha), gate, gathered)
             alphas.append(alpha)
             gates.append(gate)
             hs.append(state.h)
@@ -193,7 +207,3 @@ class Dropout:
             return x
         kept = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.generator)
         return x * kept.div_(1 - self.rate)
-
-
-def _as_it_is(x: Tensor) -> Tensor:
-    return x

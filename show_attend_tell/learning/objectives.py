@@ -27,6 +27,10 @@ class Cost:
     words: int  # how many, the end words among them
     penalty: float  # Σ_i (1 − Σ_t α_ti)² per caption, before λ
     floor: float  # the least value the penalty can take, L (1 − C/L)² per caption
+    entropy: float  # of the attention, in nats, summed over the words
+    log_probs: Tensor  # (batch, steps): log p of each word, without a gradient; 0 behind the end
+    told: Tensor  # (batch, steps): false behind a caption's end
+    advantage: float = 0.0  # hard attention: root mean square of reward less baseline, in nats
 
 
 def soft_cost(
@@ -47,8 +51,23 @@ def soft_cost(
         readout, decoder.output.weight, decoder.output.bias, targets, shares, label_smoothing
     )
     penalty, floor = double_stochasticity(lesson.alphas, told)
-    loss = smoothed + double_stochastic * penalty
-    return Cost(loss, float(nats.sum()), len(targets), float(penalty.detach()), floor)
+    log_probs = readout.new_zeros(told.numel()).index_copy_(0, rows, -nats.detach())
+    spread = (entropy(lesson.alphas.detach()) * told).sum()
+    return Cost(
+        loss=smoothed + double_stochastic * penalty,
+        nats=float(nats.sum()),
+        words=len(targets),
+        penalty=float(penalty.detach()),
+        floor=floor,
+        entropy=float(spread),
+        log_probs=log_probs.view_as(told),
+        told=told,
+    )
+
+
+def entropy(alphas: Tensor) -> Tensor:
+    """Entropy of attention weights in nats: (..., L) → (...)."""
+    return -torch.xlogy(alphas, alphas).sum(dim=-1)
 
 
 def double_stochasticity(alphas: Tensor, told: Tensor) -> tuple[Tensor, float]:

@@ -77,7 +77,7 @@ class VocabularySection(_Section):
 class ModelSection(_Section):
     """The decoder (section 3.1) and what is done to the annotations before it."""
 
-    attention: Literal["soft"] = "soft"  # section 4.2
+    attention: Literal["soft", "hard"] = "soft"  # section 4.2, or 4.1
     # Layer norm of each annotation vector: conv5_4 reaches 300 with a mean of 1.
     annotation_norm: Literal["none", "layer"] = "none"
     # A learned linear map of the annotations to this width first; none: as they are.
@@ -116,6 +116,20 @@ class TrainingSection(_Section):
     save_minutes: NonNegativeFloat = 2.0  # the most work that a crash can cost
 
 
+class HardSection(_Section):
+    """The learning rule of hard attention (section 4.1); a soft model has no use for it."""
+
+    samples: PositiveInt = 1  # N, places tried for each word; not given
+    reward_weight: NonNegativeFloat = 1.0  # lambda_r; 1.0 is the gradient of the bound itself
+    entropy_weight: NonNegativeFloat = 0.1  # lambda_e
+    expected_share: Fraction = 0.5  # how often alpha stands in for the samples of a picture
+    # What log p(y | s) is compared with: nothing, its moving average (paper), that average for
+    # captions of the same length, or the other samples of the same caption.
+    baseline: Literal["none", "average", "length", "others"] = "average"
+    # The reward of a place: log p of the caption (paper), or of the words not told before it.
+    reward: Literal["caption", "rest"] = "caption"
+
+
 class SearchSection(_Section):
     """How a caption is found, for dev scores and for the exported model."""
 
@@ -138,14 +152,16 @@ class Recipe(_Section):
     vocabulary: VocabularySection = VocabularySection()
     model: ModelSection = ModelSection()
     training: TrainingSection = TrainingSection()
+    hard: HardSection = HardSection()
     search: SearchSection = SearchSection()
 
     def to_toml(self) -> str:
-        """Every key with its value; reading it again gives an equal recipe."""
+        """Every key that is of use, with its value; reading it again gives an equal recipe."""
         return tomli_w.dumps(
             {
                 section: {key: _NONE if value is None else value for key, value in table.items()}
                 for section, table in self.model_dump().items()
+                if section != "hard" or self.model.attention == "hard"
             }
         )
 
@@ -192,7 +208,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         section, name = key.split(".")
         tables.setdefault(section, {})[name] = value
     try:
-        return Recipe.model_validate(tables)
+        recipe = Recipe.model_validate(tables)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"][:2])
@@ -201,6 +217,18 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         raise _refuse(
             f"{sources[key]}: {key} = {_literal(values[key])} {should}; write for example {example}"
         ) from error
+    if recipe.model.attention == "soft" and "hard" in tables:
+        key = next(key for key in values if key.startswith("hard."))
+        raise _refuse(
+            f"{sources[key]}: {key} is of no use to soft attention; leave it out, or say "
+            'model.attention = "hard"'
+        )
+    if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
+        raise _refuse(
+            f'{sources["hard.baseline"]}: hard.baseline = "others" compares the samples of a '
+            "caption; set hard.samples to 2 or more"
+        )
+    return recipe
 
 
 def _example_values() -> Iterator[tuple[str, Any]]:

@@ -30,6 +30,7 @@ from show_attend_tell.learning.batches import Batch, epoch_batches
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.evaluate import caption_rows, references
+from show_attend_tell.learning.hard import Baseline, Glances, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
@@ -38,6 +39,7 @@ from show_attend_tell.learning.run import (
     LAST,
     RECIPE,
     VOCABULARY,
+    Run,
     open_recipe,
     refuse_other_features,
     refuse_other_vocabulary,
@@ -88,6 +90,7 @@ def train(
     recipe: Recipe | None,
     *,
     resume: bool = False,
+    start_from: Path | None = None,
     watch: Callable[[Event], None] = lambda event: None,
 ) -> None:
     """Train a model into a run folder, or go on with one.
@@ -102,6 +105,8 @@ def train(
         What to train; when resuming, None for the run's own.
     resume
         Go on where the run stopped; without it a folder that holds a run is refused.
+    start_from
+        Another run whose best weights a new run begins with, such as a soft one for a hard one.
     watch
         Hears every event, and one called "progress" after each step.
 
@@ -125,7 +130,7 @@ def train(
     # A metric whose data is not installed should not be found out after the first epoch.
     score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
     with RunLock(folder):
-        _Trainer(store, folder, recipe, watch).run()
+        _Trainer(store, folder, recipe, start_from, watch).run()
 
 
 def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
@@ -171,7 +176,12 @@ def _refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
 
 class _Trainer:
     def __init__(
-        self, store: FeatureStore, folder: Path, recipe: Recipe, watch: Callable[[Event], None]
+        self,
+        store: FeatureStore,
+        folder: Path,
+        recipe: Recipe,
+        start_from: Path | None,
+        watch: Callable[[Event], None],
     ) -> None:
         self.store, self.folder, self.recipe, self.watch = store, folder, recipe, watch
         words = recipe.vocabulary
@@ -186,22 +196,45 @@ class _Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.training.seed)
             self.decoder = Decoder(recipe.model, store.index.depth, len(self.vocabulary))
+        is_new = not (folder / RECIPE).exists()
+        if is_new and start_from:
+            self._start_from(Run.open(start_from))
         self.optimiser = _optimiser(self.decoder, recipe.training)
         self.average = (
             {name: tensor.detach().clone() for name, tensor in self.decoder.state_dict().items()}
             if recipe.training.average
             else None
         )
+        self.is_hard = recipe.model.attention == "hard"
+        self.baseline = Baseline(recipe.hard.baseline, max(self.captions.lengths()))
         self.place = Place()
         self.saved_at = time.monotonic()
         self.tally = _Tally()
-        if (folder / LAST).exists() or checkpoint.previous_of(folder / LAST).exists():
-            self._restore()
-        else:
+        if is_new:
             self.vocabulary.save(folder / VOCABULARY)
-            write_text(folder / RECIPE, recipe.to_toml())
+            self._save()
+            write_text(folder / RECIPE, recipe.to_toml())  # last: it says that the rest is there
+        else:
+            self._restore()
         self.history = History(folder)
         self.history.truncate_after(self.place.step)
+
+    def _start_from(self, other: Run) -> None:
+        refuse_other_features(other.folder, other.features, self.store)
+        if other.vocabulary.sha256 != self.vocabulary.sha256:
+            raise UserError(
+                "model.vocabulary",
+                f"{other.folder}: its vocabulary is not this run's; train both with the same "
+                "[vocabulary] and pictures",
+            )
+        try:
+            self.decoder.load_state_dict(other.decoder.state_dict())
+        except RuntimeError:
+            raise UserError(
+                "model.shape",
+                f"{other.folder}: its weights do not fit this recipe; give both the same [model], "
+                "but for attention and dropout",
+            ) from None
 
     def run(self) -> None:
         training = self.recipe.training
@@ -261,14 +294,7 @@ class _Trainer:
         captions = torch.tensor([self.captions.words[i] for i in batch])
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
-        lesson = self.decoder.teach(annotations, captions, generator)
-        cost = soft_cost(
-            self.decoder,
-            lesson,
-            captions,
-            double_stochastic=training.double_stochastic,
-            label_smoothing=training.label_smoothing,
-        )
+        cost = self._cost(annotations, captions, generator)
         cost.loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), training.clip or math.inf)
         self._refuse_nonsense(cost, float(norm))
@@ -279,6 +305,23 @@ class _Trainer:
             for name, tensor in self.decoder.state_dict().items():
                 self.average[name].lerp_(tensor, 1 - decay)
         return cost, float(norm)
+
+    def _cost(self, annotations: Tensor, captions: Tensor, generator: torch.Generator) -> Cost:
+        training, hard = self.recipe.training, self.recipe.hard
+        if self.is_hard:
+            glances = Glances(len(captions), hard.samples, hard.expected_share, generator)
+            captions = captions.repeat_interleave(hard.samples, dim=0)
+            lesson = self.decoder.teach(annotations, captions, generator, glances)
+        else:
+            lesson = self.decoder.teach(annotations, captions, generator)
+        cost = soft_cost(
+            self.decoder,
+            lesson,
+            captions,
+            double_stochastic=training.double_stochastic,
+            label_smoothing=training.label_smoothing,
+        )
+        return hard_cost(cost, lesson, glances, self.baseline, hard) if self.is_hard else cost
 
     def _rows_in_views(self, batch: Batch) -> list[int]:
         """Where these captions' features are, each in a view drawn for this step."""
@@ -388,6 +431,8 @@ class _Trainer:
         tensors, optimiser = checkpoint.pack({"optimiser": self.optimiser.state_dict()})
         tensors |= {f"decoder.{name}": tensor for name, tensor in self.decoder.state_dict().items()}
         tensors |= {f"average.{name}": tensor for name, tensor in (self.average or {}).items()}
+        if self.is_hard:
+            tensors["baseline"] = self.baseline.values
         meta = {**self._facts(), "place": asdict(self.place), "optimiser": optimiser}
         checkpoint.save(self.folder / LAST, tensors, meta)
         self.saved_at = time.monotonic()
@@ -399,6 +444,8 @@ class _Trainer:
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
         self.place = Place(**meta["place"])
+        if self.is_hard:
+            self.baseline.values = tensors["baseline"]
         self.optimiser.load_state_dict(checkpoint.unpack(tensors, meta["optimiser"])["optimiser"])
         self.decoder.load_state_dict(_under("decoder.", tensors))
         if self.average is not None:
@@ -411,6 +458,7 @@ class _Tally:
     def __init__(self) -> None:
         self.begin = time.perf_counter()
         self.nats = self.words = self.penalty = self.floor = self.norm = 0.0
+        self.entropy = self.advantage = 0.0
         self.captions = self.steps = 0
 
     def add(self, cost: Cost, gradient_norm: float, captions: int) -> None:
@@ -418,6 +466,8 @@ class _Tally:
         self.words += cost.words
         self.penalty += cost.penalty
         self.floor += cost.floor
+        self.entropy += cost.entropy
+        self.advantage += cost.advantage
         self.norm += gradient_norm
         self.captions += captions
         self.steps += 1
@@ -427,6 +477,8 @@ class _Tally:
             "nats_per_word": self.nats / self.words,
             "penalty_excess": (self.penalty - self.floor) / self.steps,
             "penalty_floor": self.floor / self.steps,
+            "entropy_nats": self.entropy / self.words,
+            "advantage_nats": self.advantage / self.steps,
             "gradient_norm": self.norm / self.steps,
             "captions_per_second": self.captions / (time.perf_counter() - self.begin),
         }

@@ -1,0 +1,339 @@
+"""Hard attention's learning rule against exact enumeration, in double precision.
+
+Three places and three words make 27 ways to look: small enough to sum the variational bound L_s of
+section 4.1 over all of them, and its gradient with respect to every weight.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from show_attend_tell.learning.decoder import PADDING, Decoder
+from show_attend_tell.learning.hard import KEPT, Baseline, Glances, hard_cost
+from show_attend_tell.learning.objectives import Cost, entropy, soft_cost
+from show_attend_tell.learning.recipe import HardSection, ModelSection
+
+PLACES, STEPS, DEPTH, WORDS = 3, 3, 4, 5
+PATHS = list(itertools.product(range(PLACES), repeat=STEPS))
+Gradients = dict[str, Tensor]
+
+
+@pytest.fixture
+def decoder() -> Decoder:
+    torch.manual_seed(3)
+    recipe = ModelSection(attention="hard", hidden=4, word=3, attention_width=4)
+    return Decoder(recipe, DEPTH, WORDS).double()
+
+
+def pictures(count: int) -> Tensor:
+    # Far apart, so that it matters where one looks.
+    return 3 * torch.randn(
+        count, PLACES, DEPTH, dtype=torch.double, generator=torch.Generator().manual_seed(4)
+    )
+
+
+def captions(count: int) -> Tensor:
+    return torch.randint(0, WORDS, (count, STEPS), generator=torch.Generator().manual_seed(5))
+
+
+class Given(Glances):
+    """Looks where the test says, or takes the expected value everywhere."""
+
+    def __init__(self, path: tuple[int, ...] | None, rows: int) -> None:
+        super().__init__(rows, 1, 0.0, torch.Generator())
+        self.is_expected = torch.full((rows,), path is None)
+        self.path = path or (0,) * STEPS
+
+    def __call__(self, alpha: Tensor) -> Tensor:
+        place = torch.full((len(alpha), 1), self.path[len(self.places)])
+        self.places.append(place.squeeze(1))
+        one = torch.zeros_like(alpha).scatter_(1, place, 1.0)
+        return torch.where(self.is_expected.unsqueeze(1), alpha, one)
+
+
+class Fixed(Baseline):
+    """A baseline of one value, whatever is seen."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__("average", STEPS)
+        self.value = value
+
+    def expect(self, rewards: Tensor, words: Tensor, samples: int) -> Tensor:
+        return torch.full_like(rewards, self.value)
+
+
+def cost_of(
+    decoder: Decoder,
+    annotations: Tensor,
+    words: Tensor,
+    glances: Glances,
+    baseline: Baseline,
+    **rule: object,
+) -> Cost:
+    section = HardSection.model_validate({"entropy_weight": 0.0, **rule})
+    words = words.repeat_interleave(section.samples, dim=0)
+    lesson = decoder.teach(annotations, words, choose=glances)
+    cost = soft_cost(decoder, lesson, words, double_stochastic=0.0, label_smoothing=0.0)
+    return hard_cost(cost, lesson, glances, baseline, section)
+
+
+def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
+    decoder.zero_grad()
+    value.backward()  # type: ignore[no-untyped-call]
+    return {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for name, p in decoder.named_parameters()
+    }
+
+
+def probability_of(decoder: Decoder, annotations: Tensor, words: Tensor, path: tuple[int, ...]):
+    """p(s | a), log p(y | s, a) and the entropies Σ_t H(α_t) along the way, each (captions,)."""
+    glances = Given(path, len(words))
+    lesson = decoder.teach(annotations, words, choose=glances)
+    cost = log_likelihood(decoder, lesson.readout, words)
+    chosen = lesson.alphas.gather(2, torch.stack(glances.places, 1).unsqueeze(2)).squeeze(2)
+    return chosen.prod(1), cost, entropy(lesson.alphas).sum(1)
+
+
+def log_likelihood(decoder: Decoder, readout: Tensor, words: Tensor) -> Tensor:
+    log_p = torch.log_softmax(decoder.output(readout), dim=2)
+    return log_p.gather(2, words.unsqueeze(2)).squeeze(2).sum(1)
+
+
+def bound(
+    decoder: Decoder, annotations: Tensor, words: Tensor, expected_share: float, spread: float
+) -> Tensor:
+    """What is to be ascended, exactly: mean over captions of the bound and what is added to it."""
+    total = annotations.new_zeros(len(words))
+    for path in PATHS:
+        p, log_p, entropies = probability_of(decoder, annotations, words, path)
+        # The rule follows the entropies along a path, not how the paths' probabilities change them.
+        total = total + (1 - expected_share) * (p * log_p + spread * p.detach() * entropies)
+    lesson = decoder.teach(annotations, words)
+    alone = log_likelihood(decoder, lesson.readout, words)
+    total = total + expected_share * (alone + spread * entropy(lesson.alphas).sum(1))
+    return total.mean()
+
+
+def mean_estimate(
+    decoder: Decoder,
+    annotations: Tensor,
+    words: Tensor,
+    baseline: Callable[[], Baseline],
+    expected_share: float = 0.0,
+    **rule: object,
+) -> Gradients:
+    """The mean of the estimator over all outcomes of its dice, each weighed by its probability.
+
+    Captions are independent, so it is enough that each outcome is the same for all of them, as long
+    as each caption's share of the gradient is weighed by its own probability: one caption a time.
+    """
+    total: Gradients = {n: torch.zeros_like(p) for n, p in decoder.named_parameters()}
+    for one, caption in zip(annotations.split(1), words.split(1), strict=True):
+        for path, share in outcomes(expected_share):
+            p = probability_of(decoder, one, caption, path)[0] if path else torch.ones(1)
+            cost = cost_of(decoder, one, caption, Given(path, 1), baseline(), **rule)
+            found = gradients_of(decoder, cost.loss)
+            for name in total:
+                total[name] -= share * float(p.detach()) * found[name] / len(words)
+    return total
+
+
+def outcomes(expected_share: float) -> Iterator[tuple[tuple[int, ...] | None, float]]:
+    yield from ((path, 1 - expected_share) for path in PATHS)
+    if expected_share:
+        yield None, expected_share
+
+
+def assert_same(found: Gradients, expected: Gradients, tolerance: float = 1e-10) -> None:
+    for name in expected:
+        assert torch.allclose(found[name], expected[name], rtol=0, atol=tolerance), name
+    assert max(float(g.abs().max()) for g in expected.values()) > 1e-3  # something to be compared
+
+
+@pytest.mark.parametrize("value", [0.0, -7.5])
+@pytest.mark.parametrize("reward", ["caption", "rest"])
+def test_the_estimator_s_mean_is_the_gradient_of_the_bound(
+    decoder: Decoder, value: float, reward: str
+) -> None:
+    annotations, words = pictures(2), captions(2)
+    found = mean_estimate(decoder, annotations, words, lambda: Fixed(value), reward=reward)
+    expected = gradients_of(decoder, bound(decoder, annotations, words, 0.0, 0.0))
+    assert_same(found, expected)
+
+
+def test_mixing_and_entropy_add_their_gradients(decoder: Decoder) -> None:
+    annotations, words = pictures(2), captions(2)
+    found = mean_estimate(
+        decoder, annotations, words, lambda: Fixed(-3.0), expected_share=0.3, entropy_weight=0.7
+    )
+    expected = gradients_of(decoder, bound(decoder, annotations, words, 0.3, 0.7))
+    assert_same(found, expected)
+
+
+def test_the_reward_weight_scales_the_reward_term_alone(decoder: Decoder) -> None:
+    annotations, words = pictures(1), captions(1)
+    for path in PATHS[:5]:
+        one, two, none = (
+            gradients_of(
+                decoder,
+                cost_of(
+                    decoder, annotations, words, Given(path, 1), Fixed(-3.0), reward_weight=weight
+                ).loss,
+            )
+            for weight in (1.0, 2.0, 0.0)
+        )
+        assert_same({n: two[n] - none[n] for n in two}, {n: 2 * (one[n] - none[n]) for n in one})
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_many_draws_come_near_the_bound(decoder: Decoder, samples: int, share: float) -> None:
+    """The dice themselves: multinoulli of alpha, and a coin a picture for the expected value."""
+    draws = 12_000 // samples
+    annotations, words = pictures(1).expand(draws, -1, -1), captions(1).expand(draws, -1)
+    glances = Glances(draws, samples, share, torch.Generator().manual_seed(6))
+    cost = cost_of(
+        decoder, annotations, words, glances, Fixed(-5.0), samples=samples, entropy_weight=0.2
+    )
+    found = gradients_of(decoder, -cost.loss)
+    expected = gradients_of(decoder, bound(decoder, pictures(1), captions(1), share, 0.2))
+    flat, exact = (torch.cat([g.flatten() for g in one.values()]) for one in (found, expected))
+    assert float((flat - exact).norm() / exact.norm()) < 0.1
+
+
+def test_the_coin_is_thrown_for_each_picture_and_shared_by_its_samples() -> None:
+    glances = Glances(1000, 3, 0.5, torch.Generator().manual_seed(1))
+    of_picture = glances.is_expected.view(1000, 3)
+    assert (of_picture == of_picture[:, :1]).all()
+    assert 0.45 < float(of_picture[:, 0].double().mean()) < 0.55
+
+
+def test_a_batch_has_the_mean_of_its_captions(decoder: Decoder) -> None:
+    annotations, words = pictures(4), captions(4)
+    path = (2, 0, 1)
+    together = cost_of(decoder, annotations, words, Given(path, 4), Fixed(-3.0), entropy_weight=0.7)
+    found = gradients_of(decoder, together.loss)
+    singles = [
+        gradients_of(
+            decoder,
+            cost_of(decoder, one, caption, Given(path, 1), Fixed(-3.0), entropy_weight=0.7).loss,
+        )
+        for one, caption in zip(annotations.split(1), words.split(1), strict=True)
+    ]
+    mean = {name: torch.stack([s[name] for s in singles]).mean(0) for name in found}
+    assert_same(found, mean)
+
+
+def test_words_behind_the_end_change_nothing(decoder: Decoder) -> None:
+    annotations, words = pictures(1), captions(1)
+    short = words.clone()
+    short[:, -1] = PADDING
+    cost = cost_of(
+        decoder, annotations, short, Given((2, 0, 1), 1), Fixed(-3.0), entropy_weight=0.7
+    )
+    found = gradients_of(decoder, cost.loss)
+    cut = cost_of(
+        decoder, annotations, words[:, :-1], Given((2, 0), 1), Fixed(-3.0), entropy_weight=0.7
+    )
+    assert_same(found, gradients_of(decoder, cut.loss))
+
+
+# Baselines
+
+
+def rewards_and_words(*rewards: list[float]) -> tuple[Tensor, Tensor]:
+    table = torch.tensor(rewards, dtype=torch.double)
+    return table, torch.full(table.shape, table.shape[1])
+
+
+def test_the_moving_average_is_the_paper_s() -> None:
+    baseline = Baseline("average", 9)
+    first, words = rewards_and_words([-4.0, -4.0], [-6.0, -6.0])
+    assert (baseline.expect(first, words, 1) == -5).all()  # nothing was seen before
+    second = torch.full_like(first, -10.0)
+    assert (baseline.expect(second, words, 1) == -5).all()  # from what was seen before it
+    expected = KEPT * -5 + (1 - KEPT) * -10
+    assert torch.allclose(baseline.expect(second, words, 1), torch.tensor(expected).double())
+
+
+def test_lengths_have_averages_of_their_own() -> None:
+    baseline = Baseline("length", 9)
+    short, two = rewards_and_words([-2.0, -2.0])
+    long, three = rewards_and_words([-30.0, -30.0, -30.0])
+    baseline.expect(short, two, 1)
+    baseline.expect(long, three, 1)
+    assert (baseline.expect(short, two, 1) == -2).all()
+    assert (baseline.expect(long, three, 1) == -30).all()
+
+
+def test_the_others_are_the_mean_of_the_other_samples() -> None:
+    rewards, words = rewards_and_words([-1.0], [-2.0], [-6.0], [-10.0], [-20.0], [-60.0])
+    found = Baseline("others", 9).expect(rewards, words, 3)
+    assert found.squeeze(1).tolist() == [-4.0, -3.5, -1.5, -40.0, -35.0, -15.0]
+
+
+def test_rewards_behind_the_end_are_not_learned() -> None:
+    baseline = Baseline("average", 9)
+    rewards, words = rewards_and_words([-4.0, 0.0])
+    words[:, 1] = 0
+    assert baseline.expect(rewards, words, 1).tolist() == [[-4.0, 0.0]]
+
+
+def spread(found: list[tuple[Tensor, float]]) -> float:
+    """Sum over weights of the variance of gradients that come with these probabilities."""
+    gradients = torch.stack([gradient for gradient, _ in found])
+    p = torch.tensor([share for _, share in found], dtype=torch.double).unsqueeze(1)
+    mean = (p * gradients).sum(0)
+    return float((p * (gradients - mean).square()).sum())
+
+
+def exact_variance(decoder: Decoder, value: float, **rule: object) -> float:
+    """Variance of the estimator with a fixed baseline, over all ways to look."""
+    annotations, words = pictures(1), captions(1)
+    found = []
+    for path in PATHS:
+        cost = cost_of(decoder, annotations, words, Given(path, 1), Fixed(value), **rule)
+        gradients = gradients_of(decoder, cost.loss)
+        p = probability_of(decoder, annotations, words, path)[0]
+        found.append((torch.cat([g.flatten() for g in gradients.values()]), float(p.detach())))
+    return spread(found)
+
+
+def test_the_baseline_lowers_the_variance(decoder: Decoder) -> None:
+    annotations, words = pictures(1), captions(1)
+    expected_reward = float(bound(decoder, annotations, words, 0.0, 0.0).detach())
+    assert exact_variance(decoder, expected_reward) < exact_variance(decoder, 0.0) / 2
+
+
+def test_rewarding_only_what_comes_after_lowers_the_variance(decoder: Decoder) -> None:
+    whole = exact_variance(decoder, 0.0, reward="caption")
+    assert exact_variance(decoder, 0.0, reward="rest") < whole
+
+
+def test_comparing_with_other_samples_lowers_the_variance(decoder: Decoder) -> None:
+    def sampled_variance(kind: str) -> float:
+        random, found = torch.Generator().manual_seed(7), []
+        for _ in range(40):
+            glances = Glances(1, 4, 0.0, random)
+            baseline = Baseline(kind, STEPS)
+            cost = cost_of(decoder, pictures(1), captions(1), glances, baseline, samples=4)
+            gradients = gradients_of(decoder, cost.loss)
+            found.append((torch.cat([g.flatten() for g in gradients.values()]), 1 / 40))
+        return spread(found)
+
+    assert sampled_variance("others") < sampled_variance("none") / 2
+
+
+# The theory of section 4.2
+
+
+def test_the_normalised_geometric_mean_is_the_softmax_of_expected_logits() -> None:
+    random = torch.Generator().manual_seed(8)
+    logits = torch.randn(PLACES, WORDS, dtype=torch.double, generator=random)  # of each place
+    alpha = torch.softmax(torch.randn(PLACES, dtype=torch.double, generator=random), 0)
+    geometric = torch.softmax(logits, 1).log().mul(alpha.unsqueeze(1)).sum(0).exp()
+    assert torch.allclose(geometric / geometric.sum(), torch.softmax(alpha @ logits, 0))
