@@ -40,8 +40,16 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text.removesuffix("\n").removesuffix("\r")
 
 
-def parse(model: type[Model], content: bytes, path: Path, line: int | None = None) -> Model:
-    """Read JSON: the whole content of a file, or one line of it."""
+def parse(
+    model: type[Model], content: bytes, path: Path, line: int | None = None, *, expected: str = ""
+) -> Model:
+    """Read JSON: the whole content of a file, or one line of it.
+
+    Parameters
+    ----------
+    expected
+        What to write instead, told to a person whose JSON holds other things.
+    """
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
@@ -50,11 +58,15 @@ def parse(model: type[Model], content: bytes, path: Path, line: int | None = Non
             place = re.fullmatch(r"(.*) at line (\d+) column (\d+)", first["ctx"]["error"])
             assert place, "the parser says where"
             where = f"{path}, line {line or place[2]}, column {place[3]}"
-            problem = f"not JSON ({place[1]}); the file may be cut off, copy it again"
+            remedy = "the file may be cut off, copy it again"
+            if line is None and place[1].startswith("trailing"):
+                remedy = "if it holds one object a line, let its name end in .jsonl"
+            problem = f"not JSON ({place[1]}); {remedy}"
         else:
             where = str(path) if line is None else f"{path}, line {line}"
             field = ".".join(str(step) for step in first["loc"])
             problem = f"{first['msg']} ({field or 'whole'}), found {short(first['input'])}"
+            problem += f"; {expected}" if expected else ""
         raise bad_row(where, problem) from error
 
 

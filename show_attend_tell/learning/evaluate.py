@@ -1,7 +1,6 @@
 """Captions of a split by the search that tells, and their scores under each recipe of scoring."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.files import write_json, write_text
+from show_attend_tell.files import write_json, write_json_lines
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
@@ -100,14 +99,11 @@ def write_evaluation(
             for recipe, scores in evaluation.scores.items()
         },
     }
-    lines = [
-        json.dumps(
-            {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob},
-            ensure_ascii=False,
-        )
+    rows = (
+        {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob}
         for name, caption in evaluation.captions.items()
-    ]
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "captions.jsonl", "\n".join(lines) + "\n")
+    write_json_lines(folder / "captions.jsonl", rows)
     write_json(folder / "scores.json", result)
     return result

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from show_attend_tell.scoring.bootstrap import SEED, intervals
 from show_attend_tell.scoring.cider import DocumentFrequencies
-from show_attend_tell.scoring.measure import DEFAULT_METRICS, Recipe, measure
+from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, Recipe, measure
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,13 @@ def score_captions(
     measured = measure(
         candidates, references, metrics=metrics, recipe=recipe, frequencies=frequencies
     )
+    return score_measured(measured, resamples=resamples, seed=seed)
+
+
+def score_measured(
+    measured: Mapping[str, Measured], *, resamples: int = 0, seed: int = SEED
+) -> dict[str, Score]:
+    """Score what `measure` gave."""
     bounds = intervals(measured, resamples=resamples, seed=seed) if resamples else {}
     scores = {}
     for name, one in measured.items():
