@@ -173,13 +173,14 @@ def _by_order(candidates: Candidates, references: References) -> tuple[dict[str,
         raise UserError("score.no_ids", f"{candidates.source}: {problem}; {remedy}")
     texts, ids = list(candidates.captions.values()), list(references.captions)
     if len(texts) != len(ids):
-        pictures = f"{references.source} {'pictures' if references.has_ids else 'lines'}"
+        what = "pictures" if references.has_ids else "lines"
         remedy = "line i must be the caption of picture i"
         if not texts[-1].strip():
             remedy += f"; the last line of {candidates.source} is blank"
         raise UserError(
             "data.lines",
-            f"{candidates.source} has {len(texts):,} lines and {pictures} {len(ids):,}; {remedy}",
+            f"{candidates.source} has {len(texts):,} lines and "
+            f"{references.source} has {len(ids):,} {what}; {remedy}",
         )
     notes = []
     if references.has_ids:
@@ -340,7 +341,7 @@ def _side_by_side(paths: Sequence[Path]) -> list[list[str]]:
         if len(texts) != len(files[0]):
             raise UserError(
                 "data.lines",
-                f"{paths[0]} has {len(files[0]):,} lines and {path} {len(texts):,}; "
+                f"{paths[0]} has {len(files[0]):,} lines and {path} has {len(texts):,} lines; "
                 "line i of each must be a reference of picture i",
             )
     return files
@@ -365,11 +366,13 @@ def _without_blank(
     if bare := [id_ for id_ in gathered if id_ not in captions]:
         which = "picture" if has_ids else "line"
         problem = f"{_count(len(bare), which)} without any reference ({_some(bare)})"
-        # Without ids a picture cannot be left out: the lines after it would move up.
+        # Among lines a picture cannot be left out: those after it would move up.
         if not has_ids or not captions:
             raise UserError("score.no_reference", f"{source}: {problem}; give each at least one")
         notes.append(f"{source}: left out {problem}.")
-    return References(source, captions, names, has_ids=has_ids, notes=tuple(notes))
+    return References(
+        source, captions, names, has_ids=has_ids, has_order=not bare, notes=tuple(notes)
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -231,6 +231,8 @@ def test_a_picture_without_a_reference_is_left_out_and_counted(tmp_path: Path) -
     found = read_references([path])
     assert list(found.captions) == ["100", "101", "102"]
     assert f"{path}: left out 2 pictures without any reference (103, 104)." in found.notes
+    with pytest.raises(UserError, match="no order"):  # of the lines two would belong to no picture
+        pair(read_candidates(files.candidates_text(tmp_path, CAPTIONS)), found)
 
 
 # What is wrong is named: the content of c.NAME, the code, and words of the sentence.
@@ -344,7 +346,7 @@ BAD_REFERENCES = {
     "different line counts": (
         {"a.txt": "1\n2\n3\n", "b.txt": "1\n2\n"},
         "data.lines",
-        "a.txt has 3 lines and .*b.txt 2; line i of each",
+        "a.txt has 3 lines and .*b.txt has 2 lines; line i of each",
     ),
     "a line without a reference": (
         {"a.txt": "1\n\n3\n", "b.txt": "1\n \n3\n"},
@@ -376,8 +378,11 @@ def test_bad_references_are_refused_by_name(problem: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("told", "counts"),
     [
-        (["1", "2"], "c.txt has 2 lines and r lines 3"),
-        (["1", "2", "3", ""], "c.txt has 4 lines and r lines 3.*the last line of .*c.txt is blank"),
+        (["1", "2"], "c.txt has 2 lines and r has 3 lines"),
+        (
+            ["1", "2", "3", ""],
+            "c.txt has 4 lines and r has 3 lines.*the last line of .*c.txt is blank",
+        ),
     ],
 )
 def test_text_of_another_length_names_both_counts(
