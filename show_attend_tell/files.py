@@ -5,7 +5,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +47,11 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically, readable by a person."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_json_lines(path: Path, values: Iterable[Any]) -> None:
+    """Write a line of JSON for each value, atomically."""
+    write_text(path, "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:

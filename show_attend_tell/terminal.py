@@ -1,6 +1,7 @@
 """What a person sees in a terminal: messages, progress and tables."""
 
 import json
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -42,7 +43,7 @@ def complain(error: UserError) -> None:
 
 def print_json(value: Any) -> None:
     """For machines, on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=1))
+    print(json.dumps(value, ensure_ascii=not _speaks_unicode(), indent=1))
 
 
 def print_line(*parts: str) -> None:
@@ -52,7 +53,12 @@ def print_line(*parts: str) -> None:
 
 def print_json_line(value: Any) -> None:
     """A result as one line of JSON."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(json.dumps(value, ensure_ascii=not _speaks_unicode()), flush=True)
+
+
+def _speaks_unicode() -> bool:
+    """Whether standard output takes every character; under some locales it does not."""
+    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from show_attend_tell.data.layouts import Dataset, load_dataset, missing_pictures
+from show_attend_tell.data.layouts import Dataset, load_dataset, missing_pictures, names_splits
 from show_attend_tell.errors import UserError
 from tests.shared import SHARED, needs_shared
 
@@ -749,3 +749,27 @@ def test_coco_and_karpathy_agree_on_the_captions_they_share() -> None:
     both = ours.keys() & theirs.keys()
     assert len(both) == 240
     assert {id: ours[id] for id in both} == {id: theirs[id] for id in both}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("all.csv", "picture,caption,Split\n", True),
+        ("all.csv", "picture,caption\na.jpg,split\n", False),
+        ("all.tsv", "picture\tsplit\tcaption\n", True),
+        ("all.jsonl", '\n{"picture": "a.jpg", "caption": "x", "split": "dev"}\n', True),
+        ("all.jsonl", '{"picture": "a.jpg", "caption": "split"}\n', False),
+        ("all.jsonl", "", False),
+        ("Flickr8k.token.txt", "", True),
+        ("dataset_coco.json", "", True),
+        ("captions_val2014.json", "", False),
+        ("captions.txt", "split", False),
+    ],
+)
+def test_whether_a_file_names_splits(
+    name: str, content: str, expected: bool, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert names_splits(tmp_path / name) is expected
+    assert names_splits(tmp_path)
+    assert not names_splits(tmp_path / "missing.csv")

@@ -12,24 +12,19 @@ Where nothing gives a split it is drawn at random, the same for the same seed. A
 (section 5.1) captions beyond the fifth of a picture are discarded. Notes count what was left out.
 """
 
-import csv
 import difflib
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 import numpy as np
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.rows import bad_row, lines, parse, read_whole, short, table
 
 SPLITS = ("train", "dev", "test")
 
@@ -109,6 +104,25 @@ def load_dataset(
     return Dataset(layout, _locate(examples, home, pictures), tuple(gathered.notes))
 
 
+def names_splits(path: Path) -> bool:
+    """Whether pictures are put into splits there, or there are just captions.
+
+    A folder is a data set, and where it names no splits they are drawn. In a file they must be
+    named; the splits of COCO's captions are in no file of COCO's.
+    """
+    if path.is_dir():
+        return True
+    layout = next((name for name in LAYOUTS if _captions_files(path, name)), None)
+    if layout == "folder":
+        if ".jsonl" not in path.suffixes:
+            return "split" in table(path)[1]
+        first = next(((number, line) for number, line in lines(path) if line.strip()), None)
+        return first is not None and (
+            parse(_MaybeSplit, first[1].encode(), path, first[0]).split is not None
+        )
+    return layout in ("flickr8k", "flickr30k", "karpathy")
+
+
 def missing_pictures(dataset: Dataset) -> list[Example]:
     """Examples whose picture is not on disk."""
     return [example for example in dataset.examples if not _exists(example.picture)]
@@ -133,7 +147,7 @@ class _Gathered:
         known = self.captions.setdefault(picture, [])
         for caption in captions:
             if "\0" in caption:
-                raise _bad_row(where, f"NUL character in {_short(caption)}; remove it")
+                raise bad_row(where, f"NUL character in {short(caption)}; remove it")
             text = " ".join(caption.split())
             if text:
                 known.append(text)
@@ -146,10 +160,10 @@ class _Gathered:
         ours = _SPLIT_NAMES.get(split.strip().lower())
         if ours is None:
             names = ", ".join(_SPLIT_NAMES)
-            raise _bad_row(where, f"unknown split {_short(split)}; write one of {names}")
+            raise bad_row(where, f"unknown split {short(split)}; write one of {names}")
         other = self.splits.setdefault(picture, ours)
         if other != ours:
-            problem = f"picture {_short(picture)} is in {ours} and also in {other}"
+            problem = f"picture {short(picture)} is in {ours} and also in {other}"
             raise UserError("data.leak", f"{where}: {problem}; keep it in one split")
 
     def split_at_random(self, seed: int) -> None:
@@ -170,7 +184,7 @@ def _picture_name(text: str, where: str) -> str:
     absolute = name.startswith(("/", "\\")) or os.path.splitdrive(name)[0]
     if not steps or absolute or ".." in re.split(r"[/\\]", name) or "\0" in name:
         remedy = "give the path of a file inside the picture folder"
-        raise _bad_row(where, f"bad picture name {_short(text)}; {remedy}")
+        raise bad_row(where, f"bad picture name {short(text)}; {remedy}")
     return "/".join(steps)
 
 
@@ -241,7 +255,7 @@ def _read_flickr8k(files: list[Path], seed: int) -> _Gathered:
     gathered = _read_token_file(file)
     for split in SPLITS:
         listing = file.with_name(f"Flickr_8k.{split}Images.txt")
-        for number, line in _lines(listing):
+        for number, line in lines(listing):
             if line.strip():
                 gathered.place(line, split, f"{listing}, line {number}")
     return gathered
@@ -258,7 +272,7 @@ def _read_flickr30k(files: list[Path], seed: int) -> _Gathered:
 def _read_token_file(file: Path) -> _Gathered:
     """Rows such as `1000268201_693b08cb0e.jpg#0<tab>A child in a pink dress .`"""
     gathered = _Gathered()
-    for number, line in _lines(file):
+    for number, line in lines(file):
         if not line.strip():
             continue
         where = f"{file}, line {number}"
@@ -266,7 +280,7 @@ def _read_token_file(file: Path) -> _Gathered:
         name, _, index = key.rpartition("#")
         if not tab or not name or not index.strip().isdecimal():
             expected = "name.jpg#number, a tab and the caption"
-            raise _bad_row(where, f"found {_short(line)}; write {expected}")
+            raise bad_row(where, f"found {short(line)}; write {expected}")
         gathered.add(name, [caption], where)
     return gathered
 
@@ -293,7 +307,7 @@ class _KarpathyFile(BaseModel):
 def _read_karpathy(files: list[Path], seed: int) -> _Gathered:
     file = _only(files)
     gathered = _Gathered()
-    for index, picture in enumerate(_parse(_KarpathyFile, _read(file), file).images):
+    for index, picture in enumerate(parse(_KarpathyFile, read_whole(file), file).images):
         where = f"{file}, images[{index}]"
         gathered.add(picture.name, (sentence.raw for sentence in picture.sentences), where)
         gathered.place(picture.name, picture.split, where)
@@ -307,7 +321,7 @@ def _take_karpathys_splits(gathered: _Gathered, file: Path, name: str) -> bool:
     found = next((path for path in beside if _exists(path)), None)
     if found is None:
         return False
-    for index, picture in enumerate(_parse(_KarpathyFile, _read(found), found).images):
+    for index, picture in enumerate(parse(_KarpathyFile, read_whole(found), found).images):
         if picture.name in gathered.captions:
             gathered.place(picture.name, picture.split, f"{found}, images[{index}]")
     gathered.notes.append(f"Splits are those of {found.name}.")
@@ -338,7 +352,7 @@ def _read_coco(files: list[Path], seed: int) -> _Gathered:
     learned = _read_coco_file(gathered, _only(train)) if train else set()
     held = _read_coco_file(gathered, _only(rest)) if rest else set()
     if both := {_file_name(name) for name in learned} & {_file_name(name) for name in held}:
-        problem = f"picture {_short(min(both))} is also in {train[0].name}"
+        problem = f"picture {short(min(both))} is also in {train[0].name}"
         raise UserError("data.leak", f"{rest[0]}: {problem}; keep it in one of them")
     if _take_karpathys_splits(gathered, files[0], "dataset_coco.json"):
         return gathered
@@ -353,7 +367,7 @@ def _read_coco(files: list[Path], seed: int) -> _Gathered:
 
 def _read_coco_file(gathered: _Gathered, file: Path) -> set[str]:
     """Add the captions of one file; return the pictures it names."""
-    content = _parse(_CocoFile, _read(file), file)
+    content = parse(_CocoFile, read_whole(file), file)
     # The pictures' folder is named as the file is: captions_val2014.json, val2014/.
     folder = re.match(r"captions_((?:train|val)\d{4})", file.name)
     names: dict[str, str] = {}
@@ -365,10 +379,14 @@ def _read_coco_file(gathered: _Gathered, file: Path) -> set[str]:
     for index, annotation in enumerate(content.annotations):
         where = f"{file}, annotations[{index}]"
         if annotation.image_id not in names:
-            problem = f"picture {_short(annotation.image_id)} is not among the images"
-            raise _bad_row(where, f"{problem}; add it or remove the caption")
+            problem = f"picture {short(annotation.image_id)} is not among the images"
+            raise bad_row(where, f"{problem}; add it or remove the caption")
         gathered.add(names[annotation.image_id], [annotation.caption], where)
     return set(names.values())
+
+
+class _MaybeSplit(BaseModel):
+    split: str | None = None
 
 
 class _Row(BaseModel):
@@ -385,8 +403,8 @@ def _read_folder(files: list[Path], seed: int) -> _Gathered:
     gathered = _Gathered()
     if file.is_dir():
         for picture, text in _texts_beside_pictures(file).items():
-            lines = [line for _, line in _lines(text)] if text else []
-            gathered.add(picture.name, filter(str.strip, lines), str(text or picture))
+            captions = [line for _, line in lines(text) if line.strip()] if text else []
+            gathered.add(picture.name, captions, str(text or picture))
         gathered.split_at_random(seed)
         return gathered
     rows = _json_rows(file) if ".jsonl" in file.suffixes else _table_rows(file)
@@ -415,46 +433,20 @@ def _texts_beside_pictures(folder: Path) -> dict[Path, Path | None]:
 
 
 def _json_rows(file: Path) -> Iterator[tuple[int, _Row]]:
-    for number, line in _lines(file):
+    for number, line in lines(file):
         if line.strip():
-            yield number, _parse(_Row, line.encode(), file, number)
+            yield number, parse(_Row, line.encode(), file, number)
 
 
 def _table_rows(file: Path) -> Iterator[tuple[int, _Row]]:
-    rows = _cells(file)
-    first, header = next(rows, (1, []))
-    columns = [column.strip().lower() for column in header]
+    first, columns, rows = table(file)
     for names in (_PICTURE_COLUMNS, _CAPTION_COLUMNS):
         if sum(column in names for column in columns) != 1:
-            problem = f"expected one column named {names[0]}, found {_short(', '.join(columns))}"
+            problem = f"expected one column named {names[0]}, found {short(', '.join(columns))}"
             remedy = "let the first line name the columns: picture, caption and if you like split"
-            raise _bad_row(f"{file}, line {first}", f"{problem}; {remedy}")
+            raise bad_row(f"{file}, line {first}", f"{problem}; {remedy}")
     for number, row in rows:
-        if len(row) != len(columns):
-            problem = f"expected {len(columns)} columns, found {len(row)}"
-            remedy = 'put "quotes" round a caption that holds a comma'
-            raise _bad_row(f"{file}, line {number}", f"{problem}; {remedy}")
-        yield number, _Row.model_validate(dict(zip(columns, row, strict=True)))
-
-
-def _cells(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with the number of the line on which each begins."""
-    lines = (line + "\n" for _, line in _lines(file))
-    if file.suffix == ".tsv":  # quotes are text there, and a row is a line
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        reader = csv.reader(lines, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            where = f"{file}, line {number}"
-            raise _bad_row(where, f"broken row ({error}); check its quotes") from error
-        if row is None:
-            return
-        if any(cell.strip() for cell in row):
-            yield number, row
+        yield number, _Row.model_validate(row)
 
 
 # Recognising a layout.
@@ -493,7 +485,7 @@ def _recognise(path: Path, layout: str | None) -> tuple[str, list[Path]]:
     if layout is not None and layout not in _LAYOUTS:
         near = difflib.get_close_matches(layout, LAYOUTS, n=1)
         hint = f"did you mean {near[0]}? Known" if near else "known"
-        problem = f"unknown layout {_short(layout)}; {hint} are {', '.join(LAYOUTS)}"
+        problem = f"unknown layout {short(layout)}; {hint} are {', '.join(LAYOUTS)}"
         raise UserError("request.layout", problem)
     if layout is not None and path.is_file():
         return layout, [path]
@@ -531,72 +523,8 @@ def _only(files: list[Path]) -> Path:
     return files[0]
 
 
-# Reading files.
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BufferedIOBase]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield stream
-    except FileNotFoundError as error:
-        raise UserError("data.missing", f"{path}: there is no such file") from error
-    except (OSError, EOFError, zlib.error) as error:
-        problem = f"cannot be read ({error}); copy it again"
-        raise UserError("data.unreadable", f"{path}: {problem}") from error
-
-
-def _read(path: Path) -> bytes:
-    with _open(path) as stream:
-        return stream.read().removeprefix(b"\xef\xbb\xbf")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; only a line feed ends one, since U+2028 and the like are text."""
-    with _open(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
-                problem = f"not UTF-8 ({byte}); save the file as UTF-8"
-                raise _bad_row(f"{path}, line {number}", problem) from error
-            yield number, text.removesuffix("\n").removesuffix("\r")
-
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def _parse(model: type[_Model], content: bytes, path: Path, line: int | None = None) -> _Model:
-    """Read JSON: the whole content of a file, or one line of it."""
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "json_invalid":
-            place = re.fullmatch(r"(.*) at line (\d+) column (\d+)", first["ctx"]["error"])
-            assert place, "the parser says where"
-            where = f"{path}, line {line or place[2]}, column {place[3]}"
-            problem = f"not JSON ({place[1]}); the file may be cut off, copy it again"
-        else:
-            where = str(path) if line is None else f"{path}, line {line}"
-            field = ".".join(str(step) for step in first["loc"])
-            problem = f"{first['msg']} ({field or 'whole'}), found {_short(first['input'])}"
-        raise _bad_row(where, problem) from error
-
-
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # a name too long for the file system, or a folder one may not enter
         return False
-
-
-def _bad_row(where: str, problem: str) -> UserError:
-    return UserError("data.row", f"{where}: {problem}")
-
-
-def _short(value: object) -> str:
-    """Quoted, without control characters, and short."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,7 +1,6 @@
 """Captions of a split by the search that tells, and their scores under each recipe of scoring."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.files import write_json, write_text
+from show_attend_tell.files import write_json, write_json_lines
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
@@ -17,7 +16,7 @@ from show_attend_tell.learning.teller import TorchTeller
 from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
-from show_attend_tell.scoring.score import with_intervals
+from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.telling.search import Search, Told, tell
 
 PICTURES_AT_ONCE = 50
@@ -106,19 +105,14 @@ def write_evaluation(
         },
     }
     if evaluation.looking:
-        result["grounding"] = {
-            name: dataclasses.asdict(score)
-            for name, score in with_intervals(measure_grounding(evaluation.looking.looks)).items()
-        }
+        grounding = score_measured(measure_grounding(evaluation.looking.looks), resamples=1000)
+        result["grounding"] = {name: dataclasses.asdict(score) for name, score in grounding.items()}
         result["attention"] = dataclasses.asdict(measure_health(evaluation.looking.told))
-    lines = [
-        json.dumps(
-            {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob},
-            ensure_ascii=False,
-        )
+    rows = (
+        {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob}
         for name, caption in evaluation.captions.items()
-    ]
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "captions.jsonl", "\n".join(lines) + "\n")
+    write_json_lines(folder / "captions.jsonl", rows)
     write_json(folder / "scores.json", result)
     return result

@@ -6,7 +6,7 @@ of a resample.
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -125,6 +125,7 @@ def measure(
     metrics: Sequence[str] = DEFAULT_METRICS,
     recipe: str | Recipe = "coco",
     frequencies: DocumentFrequencies | None = None,
+    watch: Callable[[int], object] = lambda done: None,
 ) -> dict[str, Measured]:
     """Measure one caption a picture against the picture's references.
 
@@ -140,13 +141,18 @@ def measure(
         A name out of `RECIPES`, or a recipe of one's own.
     frequencies
         Document frequencies for CIDEr-D instead of those of these references.
+    watch
+        Called with 1 after each caption that METEOR, by far the slowest, has aligned.
     """
     recipe = find_recipe(recipe)
+    names = (*BLEU, *METRICS)
     penalty = "bp" if recipe.brevity_penalty else "nobp"
     chosen = {
-        name: METRICS[f"{name}-{penalty}" if name in BLEU else _known(name, METRICS, "metric")]
+        name: METRICS[f"{name}-{penalty}" if name in BLEU else _known(name, names, "metric")]
         for name in metrics
     }
+    if "METEOR" in chosen:
+        chosen["METEOR"] = replace(chosen["METEOR"], count=partial(meteor_rows, watch=watch))
     if frequencies and "CIDEr-D" in chosen:
         count = partial(cider_rows, frequencies=frequencies)
         chosen["CIDEr-D"] = Metric(count, mean, f"cider:D,s6,df-{frequencies.name}")
@@ -170,13 +176,13 @@ def measure(
 
 
 def _known(name: str, names: Iterable[str], kind: str) -> str:
-    names = list(names)
-    if name in names:
+    known = {one.lower(): one for one in names}
+    if name in known.values():
         return name
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
+    hint = f"did you mean {known[near[0]]}? " if near else ""
     raise UserError(
-        f"request.{kind}", f"unknown {kind} {name!r}: {hint}Known are {', '.join(names)}"
+        f"request.{kind}", f"unknown {kind} {name!r}: {hint}Known are {', '.join(known.values())}"
     )
 
 

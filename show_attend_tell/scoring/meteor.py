@@ -65,10 +65,27 @@ class Word(NamedTuple):
 Line = list[Word]
 
 
+def why_not() -> UserError | None:
+    """Say what METEOR lacks on this machine; None if it can be computed."""
+    try:
+        find_files()
+        _find_stemmer()
+    except UserError as error:
+        return error
+    return None
+
+
 def meteor_rows(
-    candidates: Sequence[str], references: Sequence[Sequence[str]]
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    watch: Callable[[int], object] = lambda done: None,
 ) -> NDArray[np.float64]:
     """Count what METEOR needs, caption by caption, with the reference that scores best.
+
+    Parameters
+    ----------
+    watch
+        Called with 1 after each caption.
 
     Returns
     -------
@@ -76,14 +93,16 @@ def meteor_rows(
     each kind of match (content words of both, function words of both); chunks, but 0 for a perfect
     caption, whose chunk METEOR does not count; matched words of both.
     """
-    rows = meteor_statistics(candidates, references)
+    rows = meteor_statistics(candidates, references, watch)
     perfect = (rows[:, CHUNKS] == 1) & (rows[:, MATCHED] == rows[:, LENGTHS]).all(axis=1)
     rows[perfect, CHUNKS] = 0
     return rows
 
 
 def meteor_statistics(
-    candidates: Sequence[str], references: Sequence[Sequence[str]]
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    watch: Callable[[int], object] = lambda done: None,
 ) -> NDArray[np.float64]:
     """Give the 23 statistics of each caption as the jar prints them."""
     # What coco-caption's wrapper does, and what a ||| does to its line: it separates references.
@@ -93,14 +112,11 @@ def meteor_statistics(
     caption_lines = [reader.read(text) for text in captions]
     reference_lines = [[reader.read(text) for text in own] for own in split]
     paraphrases = reader.paraphrases()
-    pairs = np.array(
-        [
-            statistics
-            for caption, own in zip(caption_lines, reference_lines, strict=True)
-            for statistics in _compare(caption, own, paraphrases)
-        ],
-        dtype=np.float64,
-    )
+    statistics: list[list[int]] = []
+    for caption, own in zip(caption_lines, reference_lines, strict=True):
+        statistics += _compare(caption, own, paraphrases)
+        watch(1)
+    pairs = np.array(statistics, dtype=np.float64)
     ends = np.cumsum([len(own) for own in split])
     of_each_caption = np.split(meteor(pairs), ends[:-1])
     best = [scores.argmax() for scores in of_each_caption]  # the first of the best

@@ -55,13 +55,13 @@ def score_captions(
     measured = measure(
         candidates, references, metrics=metrics, recipe=recipe, frequencies=frequencies
     )
-    return with_intervals(measured, resamples=resamples, seed=seed)
+    return score_measured(measured, resamples=resamples, seed=seed)
 
 
-def with_intervals(
-    measured: Mapping[str, Measured], *, resamples: int = 1000, seed: int = SEED
+def score_measured(
+    measured: Mapping[str, Measured], *, resamples: int = 0, seed: int = SEED
 ) -> dict[str, Score]:
-    """Turn what was measured into scores; 0 resamples: without intervals."""
+    """Score what `measure` gave."""
     bounds = intervals(measured, resamples=resamples, seed=seed) if resamples else {}
     scores = {}
     for name, one in measured.items():

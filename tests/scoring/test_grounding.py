@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring.grounding import Look, covered, measure_grounding
-from show_attend_tell.scoring.score import with_intervals
+from show_attend_tell.scoring.score import score_measured
 
 LEFT_HALF = np.array([[0.0, 0.0, 0.5, 1.0]])
 sides = st.integers(-20, 120).map(lambda value: value / 100)
@@ -86,6 +86,6 @@ def test_the_mean_is_over_words_and_the_order_of_pictures_does_not_matter() -> N
     one, other = measure_grounding(looks), measure_grounding(looks[::-1])
     assert one["mass"].value == other["mass"].value == pytest.approx(2 / 3)
     assert one["mass"].per_caption == {"a": 0, "b": 1}
-    score = with_intervals(one)["mass"]
+    score = score_measured(one, resamples=1000)["mass"]
     assert score.low is not None and score.high is not None
     assert score.low <= score.value <= score.high
