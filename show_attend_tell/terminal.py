@@ -177,6 +177,13 @@ def print_scores(facts: dict[str, Any]) -> None:
     out.print(table)
     for recipe, scores in facts["scores"].items():
         out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
+    for name, score in facts["scores"]["coco"].items():
+        if not name.startswith("BLEU"):
+            low, value, high = (
+                f"{score[key]:.3f}" if name == "CIDEr-D" else f"{100 * score[key]:.2f}"
+                for key in ("low", "value", "high")
+            )
+            out.print(f"{name} {value} ({low} to {high})")
     if "grounding" in facts:
         _print_looking(facts["grounding"], facts["attention"], out)
 

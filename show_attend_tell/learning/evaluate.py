@@ -13,7 +13,7 @@ from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
+from show_attend_tell.scoring import BLEU, RECIPES, Score, meteor, score_captions
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.score import score_measured
@@ -66,14 +66,21 @@ def evaluate(
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluation:
-    """Caption a split and score it: BLEU-1..4 under every recipe, both brevity penalties."""
+    """Caption a split and score it: BLEU-1..4 under every recipe, and the rest under coco's."""
     run.refuse_other_features(store)
     rows = store.rows(split)
     captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
     people = references(store, rows)
-    metrics = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
+    bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
+    others = ["ROUGE-L", "CIDEr-D", *([] if meteor.why_not() else ["METEOR"])]
     scores = {
-        recipe: score_captions(captions, people, metrics=metrics, recipe=recipe)
+        recipe: score_captions(
+            captions,
+            people,
+            metrics=[*bleu, *(others if recipe == "coco" else [])],
+            recipe=recipe,
+            resamples=1000,
+        )
         for recipe in RECIPES
     }
     return Evaluation(captions, told, scores)
