@@ -510,6 +510,7 @@ def draw(
     from show_attend_tell import drawing, load, terminal
     from show_attend_tell.data.pictures import open_picture
     from show_attend_tell.files import write_atomically, write_text
+    from show_attend_tell.telling.lines import printable
 
     if out.suffix.lower() not in (".png", ".html"):
         raise UserError("request.out", f"{out}: name a file that ends in .png or .html")
@@ -520,7 +521,7 @@ def draw(
         write_atomically(out, lambda stream: image.save(stream, format="PNG"))
     else:
         write_text(out, drawing.page([(picture.name, told, upright)], title=told.text))
-    terminal.print_line(terminal.printable(told.text))
+    terminal.print_line(printable(told.text))
     terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
 
 

@@ -36,8 +36,10 @@ def plain(text: str) -> str:
 
 
 def complain(error: UserError) -> None:
-    """Say a person's mistake in a sentence, on standard error."""
-    console(stderr=True).print(f"[bold red]sat:[/] {plain(str(error))}", soft_wrap=True)
+    """Say a person's mistake in a sentence, on standard error; there may be a hundred thousand."""
+    in_colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    who = "\x1b[1;31msat:\x1b[0m" if in_colour else "sat:"
+    print(who, printable(str(error)), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

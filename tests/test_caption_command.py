@@ -10,16 +10,15 @@ from PIL import Image
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.run import Run
 from tests.conftest import Sat
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(exported_run: Run) -> Path:
+def folder(exported_folder: Path) -> Path:
     """Where the run lies, beside the photos it was trained on."""
-    return exported_run.folder.parent
+    return exported_folder
 
 
 def test_a_folder_is_captioned_in_order_of_names(sat: Sat, folder: Path) -> None:

@@ -226,14 +226,14 @@ def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
     if not content:
         raise UserError("picture.empty", f"{name}: the file is empty")
     if len(content) > MOST_BYTES:
-        raise _too_large(name, f"more than {MOST_BYTES >> 20} MiB")
+        raise _too_large(name, "a larger file", f"{MOST_BYTES >> 20} MiB")
     return content
 
 
 def _read_stream(stream: BinaryIO, name: str) -> bytes:
     if stream.seekable():
         if stream.seek(0, io.SEEK_END) > MOST_BYTES:
-            raise _too_large(name, f"more than {MOST_BYTES >> 20} MiB")
+            raise _too_large(name, "a larger file", f"{MOST_BYTES >> 20} MiB")
         stream.seek(0)
     content = stream.read(MOST_BYTES + 1)
     if not isinstance(content, bytes):
@@ -247,7 +247,7 @@ def _identify(content: bytes, name: str) -> Image.Image:
     try:
         picture = None if kind else Image.open(io.BytesIO(content), formats=FORMATS)
     except Image.DecompressionBombError as error:
-        raise _too_large(name, "it has too many pixels") from error
+        raise _too_large(name, "far more pixels", _MOST_PIXELS) from error
     except UnidentifiedImageError as error:
         raise UserError(
             "picture.not_a_picture", f"{name}: not a picture of a known format ({known})"
@@ -273,15 +273,18 @@ def _refuse_too_large(picture: Image.Image, name: str) -> None:
     width, height = picture.size
     short, long = sorted(picture.size)
     if width * height > MOST_PIXELS or long > LONGEST_SIDE or long > LARGEST_RATIO * short:
-        raise _too_large(name, f"{width} × {height} pixels")
+        raise _too_large(name, f"{width} × {height} pixels, more", _MOST_PIXELS)
 
 
-def _too_large(name: str, found: str) -> UserError:
+_MOST_PIXELS = (
+    f"{MOST_PIXELS // 1_000_000} megapixels, {LONGEST_SIDE:,} pixels a side and sides of "
+    f"{LARGEST_RATIO:,} to 1"
+)
+
+
+def _too_large(name: str, found: str, most: str) -> UserError:
     return UserError(
-        "picture.too_large",
-        f"{name}: {found}; at most {MOST_BYTES >> 20} MiB, {MOST_PIXELS // 1_000_000} megapixels, "
-        f"{LONGEST_SIDE:,} pixels a side, sides of {LARGEST_RATIO:,} to 1, {MOST_SCANS} scans and "
-        f"{MOST_FRAMES:,} frames are accepted, make it smaller",
+        "picture.too_large", f"{name}: {found} than the {most} that are accepted; make it smaller"
     )
 
 
@@ -290,7 +293,7 @@ def _notes(picture: Image.Image, content: bytes, name: str) -> list[str]:
     notes = []
     if picture.format in ("JPEG", "MPO"):  # the latter is a JPEG with another picture inside
         if (scans := count_scans(content)) > MOST_SCANS:
-            raise _too_large(name, f"{scans:,} scans")
+            raise _too_large(name, f"{scans:,} scans, more", str(MOST_SCANS))
         if not ends_with_jpeg(content):
             notes.append("trailing_bytes_ignored")
     elif getattr(picture, "is_animated", False):
@@ -300,7 +303,7 @@ def _notes(picture: Image.Image, content: bytes, name: str) -> list[str]:
         elif picture.format != "TIFF":  # Pillow would walk over all of its pages
             frames = getattr(picture, "n_frames", 1)
         if frames > MOST_FRAMES:
-            raise _too_large(name, f"{frames:,} frames")
+            raise _too_large(name, f"{frames:,} frames, more", f"{MOST_FRAMES:,}")
         notes.append("first_frame_only")
     profile = picture.info.get("icc_profile") or b""
     if profile and b"sRGB" not in profile.replace(b"\0", b""):
