@@ -360,6 +360,12 @@ def export(
             help="The encoder's weights, if it does not bring its own.", show_default=False
         ),
     ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option(
+            help="A picture to keep with its caption, for `sat doctor`.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Turn a trained run into a model folder that captions pictures without PyTorch.
 
@@ -375,7 +381,7 @@ def export(
         from show_attend_tell.learning.export import export_model
         from show_attend_tell.learning.run import Run
 
-    export_model(Run.open(run), out, encoder_weights=encoder_weights)
+    export_model(Run.open(run), out, encoder_weights=encoder_weights, example=example)
     size = sum(path.stat().st_size for path in out.iterdir())
     say = terminal.console(stderr=True)
     say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
@@ -523,6 +529,27 @@ def draw(
         write_text(out, drawing.page([(picture.name, told, upright)], title=told.text))
     terminal.print_line(printable(told.text))
     terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+
+
+@app.command()
+def doctor(model: ModelOption = None, json: JsonOption = False) -> None:
+    """Look whether captions can be told here, and say what to install for more.
+
+    For example:
+
+        sat doctor
+
+        sat doctor --model runs/soft
+    """
+    from show_attend_tell import doctor, terminal
+
+    findings = doctor.examine(model)
+    if json:
+        terminal.print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        doctor.print_findings(findings, terminal.console())
+    if not doctor.is_well(findings):
+        raise typer.Exit(1)
 
 
 def _refuse(wrong: bool, remedy: str) -> None:
