@@ -22,6 +22,7 @@ from show_attend_tell.data.pictures import (
     frame,
     open_picture,
     part_of,
+    read_picture,
     view,
 )
 from show_attend_tell.errors import UserError
@@ -94,6 +95,13 @@ def test_a_large_jpeg_decoded_small_is_upright_too(orientation: int) -> None:
     found = open_picture(with_orientation(upright, orientation, "JPEG"), least_side=100)
     assert found.size == (150, 100)
     assert mean_difference(np.asarray(found), np.asarray(upright.resize((150, 100)))) < 3
+
+
+@pytest.mark.parametrize("size", [(1024, 1023), (1023, 1024)])
+def test_the_size_of_a_nearly_square_picture_is_not_swapped(size: tuple[int, int]) -> None:
+    opened = read_picture(saved(landscape(*size), "JPEG"), least_side=100)
+    assert opened.image.size == (128, 128)
+    assert opened.size == size
 
 
 @pytest.mark.parametrize(
