@@ -29,8 +29,9 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import show_attend_tell
-from show_attend_tell.data.pictures import open_picture
+from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.telling.captioner import AT_ONCE, ENCODED_AT_ONCE, Captioner
+from show_attend_tell.telling.exported import ModelFacts, read_facts
 from show_attend_tell.telling.search import Search, tell
 
 SAT = [sys.executable, "-c", "from show_attend_tell.cli import main; main()"]
@@ -59,8 +60,10 @@ def chunks(items: Any, size: int = AT_ONCE) -> Iterator[Any]:
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
-def framed(captioner: Captioner, photos: list[Path]) -> np.ndarray:
-    return np.stack([captioner.frame(photo).pixels for photo in photos])
+def framed(facts: ModelFacts, photos: list[Path]) -> np.ndarray:
+    """As a captioner does it."""
+    how = facts.preprocessing
+    return np.stack([frame(open_picture(photo, least_side=how.resize), how) for photo in photos])
 
 
 def encoded(encode: Callable[[np.ndarray], np.ndarray], pixels: np.ndarray) -> np.ndarray:
@@ -73,13 +76,13 @@ def searches(captioner: Captioner, photos: list[Path]) -> None:
     import torch
 
     torch.set_num_threads(1)
-    annotations = encoded(captioner.model.encode, framed(captioner, photos))
+    annotations = encoded(captioner.model.encode, framed(captioner.model.facts, photos))
     ours, textbook = Stopwatch(), Stopwatch()
     tell(captioner.model, annotations[:AT_ONCE], SAME_WORK)
     with ours():
         for some in chunks(annotations):
             tell(captioner.model, some, SAME_WORK)
-    decoder = rival_decoder(captioner, annotations.shape[2])
+    decoder = rival_decoder(captioner.model.facts, annotations.shape[2])
     few = annotations[: max(AT_ONCE, len(annotations) // 8)]  # it is slow, and each costs the same
     with torch.inference_mode():
         textbook_beam(decoder, torch.from_numpy(few[:1]))
@@ -93,7 +96,7 @@ def searches(captioner: Captioner, photos: list[Path]) -> None:
     print(f"  ours is {rates[0] / rates[1]:.1f} times as fast")
 
 
-def rival_decoder(captioner: Captioner, depth: int) -> Any:
+def rival_decoder(facts: ModelFacts, depth: int) -> Any:
     """A PyTorch decoder of the model's sizes."""
     import torch
 
@@ -101,7 +104,6 @@ def rival_decoder(captioner: Captioner, depth: int) -> Any:
     from show_attend_tell.learning.recipe import ModelSection
 
     torch.manual_seed(0)
-    facts = captioner.model.facts
     sizes = ModelSection.model_validate(facts.origin["recipe"]["model"])
     return Decoder(sizes, depth, len(facts.words)).eval()
 
@@ -165,7 +167,7 @@ def make_jpegs(photos: list[Path], size: tuple[int, int], folder: Path, count: i
 
 def whole_command(captioner: Captioner, photos: list[Path], count: int, folder: Path) -> None:
     """`sat caption` over a folder, against the bare encoder; and where the time goes."""
-    pixels = framed(captioner, photos[:64])
+    pixels = framed(captioner.model.facts, photos[:64])
     for name, size in SIZES.items():
         jpegs = folder / name.replace(" ", "-")
         make_jpegs(photos, size, jpegs, count)
@@ -178,7 +180,7 @@ def whole_command(captioner: Captioner, photos: list[Path], count: int, folder: 
         opening, encoding, telling = Stopwatch(), Stopwatch(), Stopwatch()
         for some in chunks(sorted(jpegs.iterdir())[: 4 * AT_ONCE]):
             with opening():
-                seen = framed(captioner, some)
+                seen = framed(captioner.model.facts, some)
             with encoding():
                 annotations = encoded(captioner.model.encode, seen)
             with telling():
@@ -217,18 +219,21 @@ def cold_starts(captioner: Captioner, photo: Path) -> None:
 
 def end_to_end(options: argparse.Namespace) -> dict[str, float]:
     """From JPEGs to captions with one of two engines, in this process."""
-    captioner = show_attend_tell.load(options.model, threads=options.threads)
-    teller: Any = captioner.model
-    encode: Callable[[np.ndarray], np.ndarray] = captioner.model.encode
+    teller: Any
+    encode: Callable[[np.ndarray], np.ndarray]
     if options.only == "PyTorch":
-        teller, encode = pytorch_model(captioner, options.threads)
+        facts = read_facts(options.model)
+        teller, encode = pytorch_model(facts, options.threads)
+    else:
+        teller = show_attend_tell.load(options.model, threads=options.threads).model
+        facts, encode = teller.facts, teller.encode
     photos = some_photos(options)
-    tell(teller, encode(framed(captioner, photos[:1])), SAME_WORK)
+    tell(teller, encode(framed(facts, photos[:1])), SAME_WORK)
     start = time.process_time()
     watch = Stopwatch()
     with watch():
         for some in chunks(photos):
-            tell(teller, encoded(encode, framed(captioner, some)), SAME_WORK)
+            tell(teller, encoded(encode, framed(facts, some)), SAME_WORK)
     return {
         "start": start,
         "rate": len(photos) / watch.wall,
@@ -244,7 +249,7 @@ def peak_mib() -> float:
 
 
 def pytorch_model(
-    captioner: Captioner, threads: int
+    facts: ModelFacts, threads: int
 ) -> tuple[Any, Callable[[np.ndarray], np.ndarray]]:
     import torch
 
@@ -252,7 +257,6 @@ def pytorch_model(
     from show_attend_tell.learning.teller import TorchTeller
 
     torch.set_num_threads(threads)
-    facts = captioner.model.facts
     preprocessing = facts.preprocessing
     encoder = make_encoder(
         facts.origin["encoder"],
@@ -266,13 +270,13 @@ def pytorch_model(
         with torch.inference_mode():
             return encoder(torch.from_numpy(pixels)).numpy()
 
-    return TorchTeller(rival_decoder(captioner, encoder.depth)), encode
+    return TorchTeller(rival_decoder(facts, encoder.depth)), encode
 
 
-def engines() -> None:
+def engines(model: Path) -> None:
     results = {}
     for engine in ("ONNX Runtime", "PyTorch"):
-        command = [sys.executable, __file__, *sys.argv[1:], "--only", engine]
+        command = [sys.executable, __file__, *sys.argv[1:], "--model", model, "--only", engine]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         results[engine] = json.loads(done.stdout)
         print(
@@ -308,7 +312,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole_command(captioner, photos, options.pictures, Path(folder))
     cold_starts(captioner, photos[0])
-    engines()
+    engines(captioner.model.folder)
 
 
 if __name__ == "__main__":
