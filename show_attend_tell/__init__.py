@@ -1,13 +1,15 @@
 """Image captioning with visual attention, after Show, Attend and Tell (Xu et al. 2015).
 
 >>> import show_attend_tell as sat                          # doctest: +SKIP
->>> captioner = sat.load("runs/soft/model")                 # doctest: +SKIP
+>>> captioner = sat.load()                                  # doctest: +SKIP
 >>> captioner("photo.jpg").text                             # doctest: +SKIP
 'A dog runs through the grass.'
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from show_attend_tell.errors import UserError
 
 if TYPE_CHECKING:
     from show_attend_tell.telling.caption import Caption
@@ -16,16 +18,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Caption", "Captioner", "Search", "load"]
+__all__ = ["Caption", "Captioner", "Search", "UserError", "load"]
+
+SHIPPED = Path(__file__).parent / "models" / "flickr8k-soft"  # what `load()` opens
 
 
-def load(model: str | Path, *, threads: int | None = None) -> "Captioner":
-    """Open a model folder, as `sat export` makes it, to caption pictures with.
+def load(model: str | Path | None = None, *, threads: int | None = None) -> "Captioner":
+    """Open a model to caption pictures with: the one that ships with the package, or another.
 
     Parameters
     ----------
     model
-        The folder, or a run folder that holds one under `model/`.
+        A model folder, as `sat export` makes it, or a run folder that holds one under `model/`.
     threads
         Processor threads to use; all by default.
 
@@ -37,7 +41,13 @@ def load(model: str | Path, *, threads: int | None = None) -> "Captioner":
     from show_attend_tell.telling.captioner import Captioner
     from show_attend_tell.telling.exported import ExportedModel
 
-    folder = Path(model)
+    folder = SHIPPED if model is None else Path(model)
+    if model is None and not folder.exists():
+        raise UserError(
+            "model.missing",
+            "no model ships with this version; name one that `sat export RUN OUT` has made: "
+            "sat.load(OUT) in Python, --model OUT on the command line",
+        )
     if not (folder / "model.json").exists() and (folder / "model" / "model.json").exists():
         folder = folder / "model"
     return Captioner(ExportedModel(folder, threads))

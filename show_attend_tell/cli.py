@@ -1,11 +1,11 @@
 """The command `sat`: a verb for each act; a verb's code is imported only when it runs."""
 
 import dataclasses
+import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +45,22 @@ class Fit(str, Enum):
     squeeze = "squeeze"
 
 
+class Look(str, Enum):
+    """What stands for the model's attention."""
+
+    expected = "expected"
+    most_likely = "most-likely"
+    sampled = "sampled"
+
+
+class Existing(str, Enum):
+    """What becomes of an output file that is there already."""
+
+    skip = "skip"
+    overwrite = "overwrite"
+    fail = "fail"
+
+
 DataArgument = Annotated[
     Path, typer.Argument(help="A data set: a folder, or a Karpathy or COCO JSON file.")
 ]
@@ -66,6 +82,12 @@ AllCaptionsOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A model folder, or a run that holds one.", show_default="the one that ships"
+    ),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -398,6 +420,7 @@ def score(
     from show_attend_tell import terminal
     from show_attend_tell.files import write_json_lines
     from show_attend_tell.scoring import reading, report
+    from show_attend_tell.telling.lines import printable
 
     if json and markdown:
         raise UserError("request.output", "--json and --markdown exclude each other; give one")
@@ -409,7 +432,7 @@ def score(
     systems = {}
     for path in (candidates, against) if against else (candidates,):
         captions, more = reading.pair(reading.read_candidates(path), people)
-        systems[terminal.printable(str(path))] = captions
+        systems[printable(str(path))] = captions
         notes += more
     if against and len(systems) == 1:
         raise UserError("request.against", f"{against}: compare with another file than this one")
@@ -481,6 +504,12 @@ def export(
             help="The encoder's weights, if it does not bring its own.", show_default=False
         ),
     ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option(
+            help="A picture to keep with its caption, for `sat doctor`.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Turn a trained run into a model folder that captions pictures without PyTorch.
 
@@ -496,7 +525,7 @@ def export(
         from show_attend_tell.learning.export import export_model
         from show_attend_tell.learning.run import Run
 
-    export_model(Run.open(run), out, encoder_weights=encoder_weights)
+    export_model(Run.open(run), out, encoder_weights=encoder_weights, example=example)
     size = sum(path.stat().st_size for path in out.iterdir())
     say = terminal.console(stderr=True)
     say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
@@ -508,42 +537,109 @@ def caption(
     pictures: Annotated[
         list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
     ],
-    model: Annotated[Path, typer.Option(help="A model folder, or a run that holds one.")],
+    model: ModelOption = None,
     beam: Annotated[
         int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
     ] = None,
     n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw captions at random instead of searching.")
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="With --sample: below 1 nearer to the likeliest words.", show_default="1"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="For --sample and --look sampled: the same one, the same captions.")
+    ] = 0,
+    look: Annotated[
+        Look, typer.Option(help="Look at all places as weighed, at the likeliest, or at one drawn.")
+    ] = Look.expected,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV: picture, caption, confidence.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file for the captions, each on disk before the next begins.",
+            show_default="standard output",
+        ),
+    ] = None,
+    existing: Annotated[
+        Existing | None,
+        typer.Option(
+            help="If --out is there: skip the pictures in it, overwrite it, or fail.",
+            show_default="fail",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="The same as --existing skip.")] = False,
 ) -> None:
     """Tell what is in pictures, one line each, in the order given; nothing leaves the machine.
 
     For example:
 
-        sat caption --model runs/soft photo.jpg
+        sat caption photo.jpg
 
-        sat caption --model runs/soft holiday/ --json > captions.jsonl
+        sat caption holiday/ --json --out captions.jsonl --resume
+
+        sat caption photo.jpg --sample --n-best 5 --seed 7
     """
     from show_attend_tell import load, terminal
+    from show_attend_tell.telling.lines import FORMS, CaptionFile, printable
     from show_attend_tell.telling.listing import list_pictures
 
-    names, sources = list_pictures(pictures)
+    _refuse(json and csv, "--json and --csv are two forms of output; choose one")
+    _refuse(bool(existing or resume) and not out, "--existing and --resume need --out FILE")
+    _refuse(
+        resume and existing not in (None, Existing.skip),
+        "--resume is --existing skip; choose one",
+    )
+    _refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
+    _refuse(temperature is not None and not sample, "--temperature needs --sample")
+    form = FORMS["json" if json else "csv" if csv else "text"]
+    kept = Existing.skip if resume else existing or Existing.fail
+    say = terminal.console(stderr=True)
+
     captioner = load(model)
     search = dataclasses.replace(
-        captioner.search, beam=beam or max(captioner.search.beam, n_best), n_best=n_best
+        captioner.search,
+        beam=beam or max(captioner.search.beam, n_best),
+        n_best=n_best,
+        temperature=(1.0 if temperature is None else temperature) if sample else None,
+        seed=seed,
+        look=look.value,
     )
+    names, sources = list_pictures(pictures)
     failed = 0
-    for name, told in zip(names, captioner.stream(sources, search), strict=True):
-        if isinstance(told, UserError):
-            failed += 1
-            terminal.complain(told)
-            continue
-        for one in told:
-            if json:
-                terminal.print_json_line(one.facts(name))
+    with ExitStack() as held:
+        file = held.enter_context(CaptionFile(out, form, kept.value)) if out else None
+        waiting = [i for i, name in enumerate(names) if not (file and file.has(name))]
+        if len(waiting) < len(names):
+            say.print(f"{len(names) - len(waiting):,} pictures have their captions already")
+        held.enter_context(terminal.quiet_when_the_reader_leaves())
+        if form.header and not file:
+            terminal.print_line(form.header)
+        # Captions that appear in the terminal are progress enough.
+        bar = held.enter_context(terminal.progress(shown=bool(file) or not sys.stdout.isatty()))
+        task = bar.add_task("captioning", total=len(waiting))
+        for i, told in zip(
+            waiting, captioner.stream((sources[i] for i in waiting), search), strict=True
+        ):
+            if isinstance(told, UserError):
+                failed += 1
+                terminal.complain(told)
+            elif file:
+                file.write(names[i], told)
             else:
-                terminal.print_line(*([name] if len(names) > 1 else []), one.text)
+                for one in told:
+                    alone = len(names) == 1 and form is FORMS["text"]
+                    terminal.print_line(printable(one.text) if alone else form.line(names[i], one))
+            bar.advance(task)
+    if out:
+        say.print(f"the captions are in [bold]{terminal.plain(str(out))}[/]")
     if failed:
-        terminal.console(stderr=True).print(f"{failed:,} of {len(names):,} pictures failed")
+        say.print(f"{failed:,} of {len(waiting):,} pictures failed")
         raise typer.Exit(1)
 
 
@@ -551,19 +647,20 @@ def caption(
 def draw(
     picture: Annotated[Path, typer.Argument(help="A picture.")],
     out: Annotated[Path, typer.Argument(help="A .png figure, or a .html page.")],
-    model: Annotated[Path, typer.Option(help="A model folder, or a run that holds one.")],
+    model: ModelOption = None,
 ) -> None:
     """Draw where each word of a picture's caption looked, as in the paper's figures.
 
     For example:
 
-        sat draw --model runs/soft photo.jpg photo-attention.png
+        sat draw photo.jpg photo-attention.png
 
-        sat draw --model runs/soft photo.jpg photo.html
+        sat draw photo.jpg photo.html --model runs/soft
     """
     from show_attend_tell import drawing, load, terminal
     from show_attend_tell.data.pictures import open_picture
     from show_attend_tell.files import write_atomically, write_text
+    from show_attend_tell.telling.lines import printable
 
     if out.suffix.lower() not in (".png", ".html"):
         raise UserError("request.out", f"{out}: name a file that ends in .png or .html")
@@ -574,8 +671,34 @@ def draw(
         write_atomically(out, lambda stream: image.save(stream, format="PNG"))
     else:
         write_text(out, drawing.page([(picture.name, told, upright)], title=told.text))
-    terminal.print_line(told.text)
+    terminal.print_line(printable(told.text))
     terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+
+
+@app.command()
+def doctor(model: ModelOption = None, json: JsonOption = False) -> None:
+    """Look whether captions can be told here, and say what to install for more.
+
+    For example:
+
+        sat doctor
+
+        sat doctor --model runs/soft
+    """
+    from show_attend_tell import doctor, terminal
+
+    findings = doctor.examine(model)
+    if json:
+        terminal.print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        doctor.print_findings(findings, terminal.console())
+    if not doctor.is_well(findings):
+        raise typer.Exit(1)
+
+
+def _refuse(wrong: bool, remedy: str) -> None:
+    if wrong:
+        raise UserError("request.bad", remedy)
 
 
 def _dataset(
@@ -641,7 +764,7 @@ def _extra_train() -> Iterator[None]:
 def main() -> None:
     """Run the command; a person's mistake is one sentence, not a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a locale that cannot say all must not stop a result
+        if isinstance(stream, io.TextIOWrapper):  # some locales cannot say everything
             stream.reconfigure(errors="backslashreplace")
     try:
         app(standalone_mode=True)
@@ -654,6 +777,3 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # the reader left, as `| head` does
-        sys.stderr.close()
-        sys.exit(0)

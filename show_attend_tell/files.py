@@ -1,10 +1,11 @@
-"""Files that are either whole or absent: write beside, flush, rename."""
+"""Files that are either whole or absent: write beside, flush, rename; and files held alone."""
 
 import contextlib
 import errno
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -76,3 +77,30 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(handle: int) -> bool:
+        """Hold an open file alone until it is closed; False if somebody else does."""
+        # Windows locks bytes and keeps others from reading them: take one far beyond the text.
+        os.lseek(handle, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            os.lseek(handle, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(handle: int) -> bool:
+        """Hold an open file alone until it is closed; False if somebody else does."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

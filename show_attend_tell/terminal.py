@@ -1,7 +1,10 @@
 """What a person sees in a terminal: messages, progress and tables."""
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -19,16 +22,12 @@ from rich.table import Table
 from rich.text import Text
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling.lines import printable
 
 
 def console(*, stderr: bool = False) -> Console:
     """Results go to standard output, everything else to standard error."""
     return Console(stderr=stderr, highlight=False)
-
-
-def printable(text: str) -> str:
-    """Text of others without control characters."""
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
 def plain(text: str) -> str:
@@ -37,8 +36,10 @@ def plain(text: str) -> str:
 
 
 def complain(error: UserError) -> None:
-    """Say a person's mistake in a sentence, on standard error."""
-    console(stderr=True).print(f"[bold red]sat:[/] {plain(str(error))}", soft_wrap=True)
+    """Say a person's mistake in a sentence, on standard error; there may be a hundred thousand."""
+    in_colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    who = "\x1b[1;31msat:\x1b[0m" if in_colour else "sat:"
+    print(who, printable(str(error)), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
@@ -46,19 +47,25 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=not _speaks_unicode(), indent=1))
 
 
-def print_line(*parts: str) -> None:
-    """A line of a result, its parts separated by tabs; there before the next one begins."""
-    print("\t".join(printable(part) for part in parts), flush=True)
-
-
-def print_json_line(value: Any) -> None:
-    """A result as one line of JSON."""
-    print(json.dumps(value, ensure_ascii=not _speaks_unicode()), flush=True)
+def print_line(text: str) -> None:
+    """A line of a result; it has left before the next one begins."""
+    print(text, flush=True)
 
 
 def _speaks_unicode() -> bool:
     """Whether standard output takes every character; under some locales it does not."""
     return (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+@contextmanager
+def quiet_when_the_reader_leaves() -> Iterator[None]:
+    """End without a word when nobody reads standard output any more, as behind `| head`."""
+    try:
+        yield
+    except BrokenPipeError:
+        # What is still in the buffer goes nowhere, instead of failing at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
 
 
 def duration(seconds: float) -> str:
@@ -77,7 +84,7 @@ class _Rate(ProgressColumn):
         return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
 
-def progress(*more: ProgressColumn) -> Progress:
+def progress(*more: ProgressColumn, shown: bool = True) -> Progress:
     """A bar with count, rate and time left on a terminal; nothing in a pipe."""
     where = console(stderr=True)
     return Progress(
@@ -88,7 +95,8 @@ def progress(*more: ProgressColumn) -> Progress:
         *more,
         TimeRemainingColumn(),
         console=where,
-        disable=not where.is_terminal,
+        disable=not (shown and where.is_terminal),
+        redirect_stdout=False,  # results may go elsewhere than to this terminal
     )
 
 

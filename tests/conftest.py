@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 os.environ["OMP_NUM_THREADS"] = "1"
 
 Sat = Callable[..., tuple[int, str, str]]
+
+# `sat` as a process of its own.
+SAT = [sys.executable, "-c", "from show_attend_tell.cli import main; main()"]
 
 
 @pytest.fixture
@@ -43,3 +47,15 @@ def exported_run(tmp_path_factory: pytest.TempPathFactory) -> "Run":
     from tests.small_photos import small_run
 
     return small_run(tmp_path_factory.mktemp("exported"))
+
+
+@pytest.fixture(scope="session")
+def exported_folder(request: pytest.FixtureRequest) -> Path:
+    """A folder with `photos/` and `run/model/`: all that telling needs, no PyTorch.
+
+    Where PyTorch is missing the folder is made elsewhere and given in SAT_EXPORTED.
+    """
+    if given := os.environ.get("SAT_EXPORTED"):
+        return Path(given)
+    run: Run = request.getfixturevalue("exported_run")
+    return run.folder.parent

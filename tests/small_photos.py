@@ -47,5 +47,10 @@ def small_run(folder: Path) -> Run:
     )
     train(small_store(folder), folder / "run", recipe)
     run = Run.open(folder / "run")
-    export_model(run, run.folder / "model", encoder_weights="random:3")
+    export_model(
+        run,
+        run.folder / "model",
+        encoder_weights="random:3",
+        example=folder / "photos" / "1.png",
+    )
     return run

@@ -1,7 +1,11 @@
-"""`sat export`, `sat caption` and `sat draw`, as a person types them."""
+"""`sat caption` and `sat draw`, as a person types them, and `load` in Python."""
 
+import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +14,18 @@ from PIL import Image
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.run import Run
-from tests.conftest import Sat
+from show_attend_tell.telling import captioner as captioning
+from show_attend_tell.telling.model import Floats, Integers
+from show_attend_tell.telling.search import Search
+from tests.conftest import SAT, Sat
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(exported_run: Run) -> Path:
+def folder(exported_folder: Path) -> Path:
     """Where the run lies, beside the photos it was trained on."""
-    return exported_run.folder.parent
+    return exported_folder
 
 
 def test_a_folder_is_captioned_in_order_of_names(sat: Sat, folder: Path) -> None:
@@ -62,6 +68,161 @@ def test_n_best_and_globs(sat: Sat, folder: Path) -> None:
     assert names == ["1.png", "1.png", "10.png", "10.png", "11.png", "11.png"]
 
 
+def test_csv_has_a_header_and_a_row_a_picture(sat: Sat, folder: Path) -> None:
+    code, out, _ = sat("caption", "--csv", "--model", folder / "run", folder / "photos")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert len(rows) == 12
+    assert rows[0]["picture"] == str(folder / "photos" / "0.png")
+    assert 0 < float(rows[0]["confidence"]) < 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]], ids=["text", "json", "csv"])
+def test_resume_goes_on_behind_the_last_whole_line(
+    form: list[str], sat: Sat, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "captions"
+    words = ["caption", *form, "--model", folder / "run", folder / "photos", "--out", out]
+    assert sat(*words)[:2] == (0, "")
+    whole = out.read_bytes()
+    code, _, err = sat(*words)
+    assert code == 2
+    assert "is there already" in err
+    out.write_bytes(whole[: len(whole) // 2])
+    code, _, err = sat(*words, "--resume")
+    assert code == 0
+    assert "pictures have their captions already" in err
+    assert out.read_bytes() == whole
+    out.write_bytes(whole[: len(whole) // 3])
+    assert sat(*words, "--existing", "skip")[0] == 0
+    assert out.read_bytes() == whole
+    assert sat(*words, "--existing", "overwrite")[0] == 0
+    assert out.read_bytes() == whole
+
+
+def test_what_failed_is_tried_again_when_resumed(sat: Sat, folder: Path, tmp_path: Path) -> None:
+    late, out = tmp_path / "late.png", tmp_path / "captions.jsonl"
+    good = folder / "photos" / "1.png"
+    words = ["caption", "--json", "--model", folder / "run", late, good, "--out", out, "--resume"]
+    assert sat(*words)[0] == 1
+    late.write_bytes(good.read_bytes())
+    assert sat(*words)[0] == 0
+    names = [json.loads(line)["picture"] for line in out.read_text().splitlines()]
+    assert names == [str(good), str(late)]
+
+
+def test_samples_repeat_with_their_seed(sat: Sat, folder: Path) -> None:
+    def sampled(*more: object) -> str:
+        words = ("--model", folder / "run", "--sample", "--n-best", 5, folder / "photos")
+        code, out, _ = sat("caption", *words, *more)
+        assert code == 0
+        return out
+
+    first, again, other = sampled("--seed", 3), sampled("--seed", 3), sampled("--seed", 4)
+    assert first == again != other
+    assert first != sampled("--seed", 3, "--temperature", 0.1)
+
+
+def test_looks_differ(sat: Sat, folder: Path) -> None:
+    told = {
+        look: sat("caption", "--json", "--model", folder / "run", "--look", look, folder / "photos")
+        for look in ("expected", "most-likely", "sampled")
+    }
+    assert all(code == 0 for code, _, _ in told.values())
+    assert len({out for _, out, _ in told.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--json", "--csv"], "choose one"),
+        (["--resume"], "need --out"),
+        (["--out", "x", "--resume", "--existing", "overwrite"], "choose one"),
+        (["--sample", "--beam", "3"], "choose one"),
+        (["--temperature", "2"], "needs --sample"),
+        (["--sample", "--temperature", "0"], "it must be above 0"),
+        (["--beam", "2", "--n-best", "3"], "at most beam"),
+        (["--look", "hard"], "most-likely"),
+    ],
+)
+def test_options_that_contradict_are_refused(
+    words: list[str], answer: str, sat: Sat, folder: Path
+) -> None:
+    code, out, err = sat("caption", "--model", folder / "run", folder / "photos" / "1.png", *words)
+    assert (code, out) == (2, "")
+    assert answer in err
+
+
+def test_a_word_that_means_nothing_stops_nothing(sat: Sat, folder: Path, tmp_path: Path) -> None:
+    code, out, err = sat(
+        "caption", "--model", folder / "run", tmp_path, tmp_path / "*.png", folder / "photos"
+    )
+    assert code == 1
+    assert len(out.splitlines()) == 12
+    assert "there are no pictures in this folder" in err
+    assert "no file matches" in err
+    assert "2 of 14 pictures failed" in err
+
+
+def test_a_picture_comes_through_a_pipe(folder: Path) -> None:
+    picture = folder / "photos" / "1.png"
+    words = ["caption", "--json", "--model", folder / "run", "-", picture]
+    with picture.open("rb") as stream:
+        done = subprocess.run([*SAT, *words], stdin=stream, capture_output=True, check=True)
+    piped, named = (json.loads(line) for line in done.stdout.splitlines())
+    assert piped == {**named, "picture": "<stdin>"}
+
+
+def test_the_command_ends_quietly_when_its_reader_leaves(folder: Path) -> None:
+    command = [*SAT, "caption", "--model", folder / "run", *[folder / "photos"] * 20]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals here")
+def test_progress_is_for_a_terminal_and_captions_are_for_the_pipe(folder: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [*SAT, "caption", "--model", folder / "run", folder / "photos"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert len(done.stdout.splitlines()) == 12
+    assert "captioning" in shown
+    assert "12/12" in shown
+    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
+
+
+def test_without_a_model_in_the_package_the_remedy_is_named(
+    sat: Sat, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show_attend_tell, "SHIPPED", tmp_path / "none")
+    code, _, err = sat("caption", folder / "photos" / "1.png")
+    assert code == 1
+    assert "no model ships with this version" in err
+    assert "--model OUT" in err
+
+
+def test_the_model_in_the_package_is_the_default(
+    sat: Sat, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = folder / "photos" / "1.png"
+    expected = sat("caption", "--model", folder / "run", picture)
+    monkeypatch.setattr(show_attend_tell, "SHIPPED", folder / "run" / "model")
+    assert sat("caption", picture) == expected
+    assert show_attend_tell.load()(picture).text == expected[1].strip()
+
+
 @pytest.mark.parametrize("ending", ["png", "html"])
 def test_draw_writes_a_figure_or_a_page(
     ending: str,
@@ -101,9 +262,49 @@ def test_python_takes_every_kind_of_picture_and_tells_the_same(folder: Path) -> 
     assert 0 < captions[0].confidence < 1
 
 
+def test_order_and_number_of_pictures_never_change_a_caption(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captioner = show_attend_tell.load(folder / "run")
+    photos = sorted((folder / "photos").glob("*.png"))
+    together = captioner(photos)
+    backwards = captioner(photos[::-1])[::-1]
+    monkeypatch.setattr(captioning, "AT_ONCE", 5)
+    by_fives = captioner(photos)
+    alone = [captioner(photo) for photo in photos]
+    for others in (backwards, by_fives, alone):
+        for one, other in zip(together, others, strict=True):
+            assert one.words == other.words
+            np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
+
+
+def test_look_here_changes_the_word_that_a_person_points_for(folder: Path) -> None:
+    captioner = show_attend_tell.load(folder / "run")
+    photo = folder / "photos" / "2.png"
+    corner = np.eye(4)[0]  # of the 2 × 2 places
+
+    def look_here(alpha: Floats, step: int, words: Integers) -> Floats:
+        return np.broadcast_to(corner, alpha.shape) if step == 1 else alpha
+
+    free = captioner(photo, Search(beam=1))
+    told = captioner(photo, Search(beam=1, look=look_here))
+    np.testing.assert_array_equal(told.attention[1].ravel(), corner)
+    assert told.log_probs[0] == pytest.approx(free.log_probs[0])
+    assert told.log_probs[1] != pytest.approx(free.log_probs[1])
+
+
+def test_a_file_that_the_caller_opened_stays_open(folder: Path) -> None:
+    captioner = show_attend_tell.load(folder / "run")
+    with (folder / "photos" / "5.png").open("rb") as stream:
+        first = captioner(stream)
+        assert captioner(stream).text == first.text
+
+
 @pytest.mark.parametrize(
     ("picture", "words"),
     [
+        (io.StringIO("text"), "opened as text"),
+        (np.zeros((0, 4, 3), np.uint8), "no pixels"),
         (np.zeros((4, 4, 3)), "not float64"),
         (np.zeros((4, 4), np.uint8), r"\(4, 4\)"),
         (42, "not int"),

@@ -13,7 +13,9 @@ from show_attend_tell.learning.checkpoint import RunLock
 from tests.conftest import Sat
 from tests.tiny_world import make_store
 
-COMMANDS = ("prepare", "train", "evaluate", "score", "show", "export", "caption", "draw")
+COMMANDS = [
+    *("prepare", "train", "evaluate", "score", "show", "export", "caption", "draw", "doctor"),
+]
 TINY = [
     "encoder.name=tiny",
     "encoder.grid=4",

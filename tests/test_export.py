@@ -93,6 +93,13 @@ def test_no_path_of_this_machine_is_in_a_graph(model: ExportedModel) -> None:
         assert b"site-packages" not in path.read_bytes()
 
 
+def test_the_example_is_kept_with_its_caption(run: Run, model: ExportedModel) -> None:
+    photo = run.folder.parent / "photos" / "1.png"
+    assert model.facts.example is not None
+    assert model.example() == photo.read_bytes()
+    assert model.facts.example.caption == Captioner(model)(photo).text
+
+
 def damage_graph(folder: Path) -> None:
     content = bytearray((folder / "look.onnx").read_bytes())
     content[len(content) // 2] ^= 1

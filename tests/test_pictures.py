@@ -22,6 +22,7 @@ from show_attend_tell.data.pictures import (
     frame,
     open_picture,
     part_of,
+    read_picture,
     view,
 )
 from show_attend_tell.errors import UserError
@@ -94,6 +95,13 @@ def test_a_large_jpeg_decoded_small_is_upright_too(orientation: int) -> None:
     found = open_picture(with_orientation(upright, orientation, "JPEG"), least_side=100)
     assert found.size == (150, 100)
     assert mean_difference(np.asarray(found), np.asarray(upright.resize((150, 100)))) < 3
+
+
+@pytest.mark.parametrize("size", [(1024, 1023), (1023, 1024)])
+def test_the_size_of_a_nearly_square_picture_is_not_swapped(size: tuple[int, int]) -> None:
+    opened = read_picture(saved(landscape(*size), "JPEG"), least_side=100)
+    assert opened.image.size == (128, 128)
+    assert opened.size == size
 
 
 @pytest.mark.parametrize(
@@ -300,7 +308,7 @@ def test_the_name_of_a_picture_settles_its_views() -> None:
     assert not np.array_equal(again, other)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (LONGEST_SIDE, 1), (1, 10_000), (3, 5)])
+@pytest.mark.parametrize("size", [(1, 1), (LONGEST_SIDE, 17), (1, 1000), (3, 5)])
 @pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
 def test_a_picture_of_any_shape_has_a_frame(how: Preprocessing, size: tuple[int, int]) -> None:
     picture = open_picture(saved(Image.new("RGB", size, (250, 120, 10))))
@@ -349,7 +357,7 @@ CODES = {
     "text": (b"not a picture", "picture.not_a_picture"),
     "HTML": (b"<!DOCTYPE html><html></html>", "picture.not_a_picture"),
     "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', "picture.not_a_picture"),
-    "PDF": (saved(noise(8, 8), "PDF"), "picture.not_a_picture"),
+    "PDF": (saved(noise(8, 8), "PDF"), "picture.unsupported"),
     "a format not on the list": (saved(noise(8, 8), "PPM"), "picture.not_a_picture"),
     "JPEG cut at half": (saved(noise(64, 48), "JPEG")[:1500], "picture.truncated"),
     "PNG cut at half": (saved(noise(64, 48))[:4000], "picture.truncated"),
@@ -361,7 +369,8 @@ CODES = {
     "too many pixels": (png_header(8000, 5001), "picture.too_large"),
     "as many pixels as may be, none there": (png_header(8000, 5000), "picture.truncated"),
     "a bomb": (png_header(50_000, 50_000), "picture.too_large"),
-    "too long a side": (saved(Image.new("1", (LONGEST_SIDE + 1, 1))), "picture.too_large"),
+    "too long a side": (saved(Image.new("1", (LONGEST_SIDE + 1, 99))), "picture.too_large"),
+    "a line": (saved(Image.new("1", (1001, 1))), "picture.too_large"),
 }
 
 

@@ -9,20 +9,31 @@ learn from: a part of it, mirrored or not.
 import io
 import warnings
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import BaseModel, ConfigDict
 
+from show_attend_tell.data.contents import (
+    count_gif_frames,
+    count_scans,
+    ends_with_jpeg,
+    unsupported_format,
+)
 from show_attend_tell.errors import UserError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+MOST_BYTES = 128 << 20  # a file of 40 megapixels as they are, and something for the rest
 MOST_PIXELS = 40_000_000
 LONGEST_SIDE = 16_384
+LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
+MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
+MOST_FRAMES = 5_000
 LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
 
 
@@ -116,135 +127,240 @@ def frame(
     return np.asarray(picture.resize(side, Image.Resampling.BICUBIC, box=box), dtype=np.uint8)
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A picture as it was opened, and what was done to it on the way."""
+
+    image: Image.Image  # upright RGB, perhaps smaller than the original
+    size: tuple[int, int]  # width, height of the upright original, whatever was decoded
+    warnings: tuple[str, ...]  # `first_frame_only`, `orientation_applied`, ...: see `read_picture`
+
+
 def open_picture(
     source: Path | bytes | BinaryIO, name: str | None = None, *, least_side: int | None = None
 ) -> Image.Image:
+    """Open a picture as upright RGB: the image of `read_picture`, which has the parameters."""
+    return read_picture(source, name, least_side=least_side).image
+
+
+def read_picture(
+    source: Path | bytes | BinaryIO, name: str | None = None, *, least_side: int | None = None
+) -> Opened:
     """Open a picture as upright RGB; the first frame of an animation.
 
     Parameters
     ----------
     source
-        A path, the bytes of a file, or an open binary file.
+        A path, the bytes of a file, or an open binary file, which stays open.
     name
         What to call the picture in an error; the path by default.
     least_side
         A large JPEG may be decoded at a fraction of its size, both sides at least this long:
         much faster, when the picture is only to be framed.
 
+    Returns
+    -------
+    Opened
+        Its warnings are among `first_frame_only`, `trailing_bytes_ignored`, `profile_ignored`
+        (colours are taken as sRGB), `metadata_ignored` (broken EXIF), `orientation_applied`,
+        `transparency_on_white` and `colours_converted` (to RGB).
+
     Raises
     ------
     UserError
-        `picture.*`: missing, empty, not a picture, unsupported, truncated, corrupt, too large.
+        `picture.*`: missing, unreadable, empty, not_a_picture, unsupported, truncated, corrupt,
+        too_large.
     """
-    return open_with_size(source, name, least_side=least_side)[0]
-
-
-def open_with_size(
-    source: Path | bytes | BinaryIO, name: str | None = None, *, least_side: int | None = None
-) -> tuple[Image.Image, tuple[int, int]]:
-    """`open_picture`, and the width and height of the upright original, whatever was decoded."""
-    name = name or (str(source) if isinstance(source, Path) else "picture")
-    stream = _stream(source, name)
-    try:
-        with warnings.catch_warnings():
-            # Pillow warns of large pictures and odd metadata; our own limits decide.
-            warnings.simplefilter("ignore")
-            picture = _identify(stream, name)
-            _refuse_too_large(picture, name)
-            width, height = picture.size
-            decoded = _decode(picture, name, least_side)
-            is_turned = (width > height) != (decoded.width > decoded.height)
-            return decoded, (height, width) if is_turned else (width, height)
-    finally:
-        stream.close()
-
-
-def _stream(source: Path | bytes | BinaryIO, name: str) -> BinaryIO:
-    if isinstance(source, bytes):
-        stream: BinaryIO = io.BytesIO(source)
-    elif isinstance(source, Path):
+    name = name or _name(source)
+    # Whole, at once: what is checked is what is decoded, even of a file that somebody is writing.
+    content = _read(source, name)
+    with warnings.catch_warnings():
+        # Pillow warns of large pictures and odd metadata; our own limits decide.
+        warnings.simplefilter("ignore")
+        picture = _identify(content, name)
+        _refuse_too_large(picture, name)
         try:
+            notes = _notes(picture, content, name)
+            size = picture.size
+            picture.seek(0)
+            if least_side:
+                picture.draft("RGB", (least_side, least_side))
+            return _upright_rgb(picture, size, notes)
+        except UserError:
+            raise
+        except Exception as error:  # damage can raise nearly anything from Pillow's plug-ins
+            raise _damaged(name, error) from error
+
+
+def read_image(image: Image.Image) -> Opened:
+    """A Pillow image as upright RGB, its present frame; refused as `read_picture` refuses."""
+    _refuse_too_large(image, "image")
+    try:
+        return _upright_rgb(image, image.size, [])
+    except Exception as error:  # it may not have been decoded yet
+        raise _damaged("image", error) from error
+
+
+def _name(source: Path | bytes | BinaryIO) -> str:
+    name = str(source) if isinstance(source, Path) else getattr(source, "name", None)
+    return name if isinstance(name, str) else "picture"
+
+
+def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
+    try:
+        if isinstance(source, Path):
             if not source.exists():
                 raise UserError("picture.missing", f"{name}: there is no such file")
+            if source.is_dir():
+                raise UserError("picture.not_a_picture", f"{name}: a folder, not a picture")
             if not source.is_file():
                 raise UserError("picture.not_a_picture", f"{name}: not a regular file")
-            stream = source.open("rb")
-        except OSError as error:
-            raise UserError(
-                "picture.unreadable", f"{name}: cannot be read ({error.strerror})"
-            ) from error
-    else:
-        stream = source
-    if not stream.read(1):
-        stream.close()
+            with source.open("rb") as stream:
+                content = _read_stream(stream, name)
+        else:
+            content = source if isinstance(source, bytes) else _read_stream(source, name)
+    except OSError as error:
+        raise UserError(
+            "picture.unreadable", f"{name}: cannot be read ({error.strerror or error})"
+        ) from error
+    if not content:
         raise UserError("picture.empty", f"{name}: the file is empty")
-    stream.seek(0)
-    return stream
+    if len(content) > MOST_BYTES:
+        raise _too_large(name, "a larger file", f"{MOST_BYTES >> 20} MiB")
+    return content
 
 
-def _identify(stream: BinaryIO, name: str) -> Image.Image:
+def _read_stream(stream: BinaryIO, name: str) -> bytes:
+    if stream.seekable():
+        if stream.seek(0, io.SEEK_END) > MOST_BYTES:
+            raise _too_large(name, "a larger file", f"{MOST_BYTES >> 20} MiB")
+        stream.seek(0)
+    content = stream.read(MOST_BYTES + 1)
+    if not isinstance(content, bytes):
+        raise UserError("picture.unsupported", f"{name}: opened as text; open the file as 'rb'")
+    return content
+
+
+def _identify(content: bytes, name: str) -> Image.Image:
+    known = ", ".join(FORMATS)
+    kind = unsupported_format(content)
     try:
-        return Image.open(stream, formats=FORMATS)
+        picture = None if kind else Image.open(io.BytesIO(content), formats=FORMATS)
     except Image.DecompressionBombError as error:
-        raise _too_large(name, "it has too many pixels") from error
+        raise _too_large(name, "far more pixels", _MOST_PIXELS) from error
     except UnidentifiedImageError as error:
-        known = ", ".join(FORMATS)
         raise UserError(
             "picture.not_a_picture", f"{name}: not a picture of a known format ({known})"
         ) from error
     except Exception as error:  # a broken header can raise nearly anything from Pillow's plug-ins
-        raise UserError("picture.corrupt", f"{name}: damaged picture ({error})") from error
+        raise _damaged(name, error) from error
+    if picture is None or _is_raw(picture):
+        raise UserError(
+            "picture.unsupported",
+            f"{name}: {kind or 'raw camera'} files are not read; save it as one of {known}",
+        )
+    return picture
+
+
+def _is_raw(picture: Image.Image) -> bool:
+    """Whether a TIFF is a camera's negative, whose first page is a thumbnail."""
+    tags: Mapping[int, Any] = getattr(picture, "tag_v2", {})
+    is_thumbnail = tags.get(ExifTags.Base.NewSubfileType, 0) == 1
+    return ExifTags.Base.DNGVersion in tags or (is_thumbnail and ExifTags.Base.SubIFDs in tags)
 
 
 def _refuse_too_large(picture: Image.Image, name: str) -> None:
     width, height = picture.size
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
-        raise _too_large(name, f"{width} × {height} pixels")
+    short, long = sorted(picture.size)
+    if width * height > MOST_PIXELS or long > LONGEST_SIDE or long > LARGEST_RATIO * short:
+        raise _too_large(name, f"{width} × {height} pixels, more", _MOST_PIXELS)
 
 
-def _too_large(name: str, found: str) -> UserError:
-    limits = f"{MOST_PIXELS // 1_000_000} megapixels and {LONGEST_SIDE:,} pixels a side"
+_MOST_PIXELS = (
+    f"{MOST_PIXELS // 1_000_000} megapixels, {LONGEST_SIDE:,} pixels a side and sides of "
+    f"{LARGEST_RATIO:,} to 1"
+)
+
+
+def _too_large(name: str, found: str, most: str) -> UserError:
     return UserError(
-        "picture.too_large", f"{name}: {found}; at most {limits} are accepted, make it smaller"
+        "picture.too_large", f"{name}: {found} than the {most} that are accepted; make it smaller"
     )
 
 
-def _decode(picture: Image.Image, name: str, least_side: int | None) -> Image.Image:
+def _notes(picture: Image.Image, content: bytes, name: str) -> list[str]:
+    """What is left out of account, unless there is more of it than we take on."""
+    notes = []
+    if picture.format in ("JPEG", "MPO"):  # the latter is a JPEG with another picture inside
+        if (scans := count_scans(content)) > MOST_SCANS:
+            raise _too_large(name, f"{scans:,} scans, more", str(MOST_SCANS))
+        if not ends_with_jpeg(content):
+            notes.append("trailing_bytes_ignored")
+    elif getattr(picture, "is_animated", False):
+        frames = 1
+        if picture.format == "GIF":
+            frames = count_gif_frames(content)
+        elif picture.format != "TIFF":  # Pillow would walk over all of its pages
+            frames = getattr(picture, "n_frames", 1)
+        if frames > MOST_FRAMES:
+            raise _too_large(name, f"{frames:,} frames, more", f"{MOST_FRAMES:,}")
+        notes.append("first_frame_only")
+    profile = picture.info.get("icc_profile") or b""
+    if profile and b"sRGB" not in profile.replace(b"\0", b""):
+        notes.append("profile_ignored")
+    return notes
+
+
+def _damaged(name: str, error: Exception) -> UserError:
+    said = str(error).lower()
+    if "too large" in said or "too much memory" in said:  # a text that Pillow will not unpack
+        return UserError("picture.too_large", f"{name}: its metadata are too large; remove them")
+    if "truncated" in said:
+        return UserError("picture.truncated", f"{name}: the picture is cut off; export it again")
+    return UserError("picture.corrupt", f"{name}: damaged picture ({error}); export it again")
+
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def _upright_rgb(picture: Image.Image, size: tuple[int, int], notes: list[str]) -> Opened:
+    """Turn a picture as its EXIF says and give it three channels; `size` before it is turned."""
+    picture.load()
     try:
-        picture.seek(0)
-        if least_side:
-            picture.draft("RGB", (least_side, least_side))
-        picture.load()
-        return upright_rgb(picture)
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        if "truncated" in str(error).lower():
-            raise UserError(
-                "picture.truncated", f"{name}: the picture is cut off; export it again"
-            ) from error
-        raise UserError("picture.corrupt", f"{name}: damaged picture ({error})") from error
-
-
-def upright_rgb(picture: Image.Image) -> Image.Image:
-    """Turn a picture as its EXIF says and give it three channels."""
-    return _rgb(_upright(picture))
-
-
-def _upright(picture: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(picture)
+        orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # broken EXIF must not cost the picture
-        return picture
+        orientation = None
+    if orientation in _TURNS:
+        picture = picture.transpose(_TURNS[orientation])
+        size = size[::-1] if orientation >= 5 else size
+        notes = [*notes, "orientation_applied"]
+    elif orientation != 1:
+        notes = [*notes, "metadata_ignored"]
+    image, note = _rgb(picture)
+    return Opened(image, size, (*notes, *note))
 
 
-def _rgb(picture: Image.Image) -> Image.Image:
+def _rgb(picture: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+    if picture.mode == "RGB" and "transparency" not in picture.info:
+        return picture, ()
     if picture.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        return _stretch(picture).convert("RGB")
+        return _stretch(picture).convert("RGB"), ("colours_converted",)
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         # What is transparent shows white, as on a page.
         layer = picture.convert("RGBA")
         ground = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(ground, layer).convert("RGB")
-    return picture.convert("RGB")
+        is_opaque = layer.getchannel("A").getextrema() == (255, 255)
+        note = () if is_opaque else ("transparency_on_white",)
+        return Image.alpha_composite(ground, layer).convert("RGB"), note
+    return picture.convert("RGB"), ("colours_converted",)
 
 
 def _stretch(picture: Image.Image) -> Image.Image:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ import safetensors.torch
 from torch import Tensor
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_atomically
+from show_attend_tell.files import cannot_write, try_lock, write_atomically
 
 FORMAT = "1"  # of the metadata; the digest is found the same way in every format
 _MAX_HEADER = 1 << 20  # bytes; a larger one is no checkpoint of ours, and is not parsed
@@ -280,7 +279,7 @@ class RunLock:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         try:
-            if not _try_lock(self._handle):
+            if not try_lock(self._handle):
                 holder = os.read(self._handle, 1000).decode(errors="replace").strip()
                 raise UserError(
                     "run.locked",
@@ -306,28 +305,3 @@ class RunLock:
     ) -> None:
         """Give the lock back; the file stays: removing it would race with the next taker."""
         os.close(self._handle)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(handle: int) -> bool:
-        # Windows locks bytes and keeps others from reading them: take one far beyond the text.
-        os.lseek(handle, 1 << 30, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        finally:
-            os.lseek(handle, 0, os.SEEK_SET)
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

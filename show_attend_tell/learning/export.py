@@ -22,7 +22,14 @@ from show_attend_tell.learning.attention import Places
 from show_attend_tell.learning.decoder import Decoder, Dropout, State
 from show_attend_tell.learning.encoders import Encoder, make_encoder
 from show_attend_tell.learning.run import Run, versions
-from show_attend_tell.telling.exported import GRAPHS, ModelFacts, open_graph
+from show_attend_tell.telling.captioner import Captioner
+from show_attend_tell.telling.exported import (
+    GRAPHS,
+    Example,
+    ExportedModel,
+    ModelFacts,
+    open_graph,
+)
 
 SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 
@@ -41,13 +48,21 @@ def encoder_function(
     return encode
 
 
-def export_model(run: Run, folder: Path, *, encoder_weights: str | Path | None = None) -> None:
+def export_model(
+    run: Run,
+    folder: Path,
+    *,
+    encoder_weights: str | Path | None = None,
+    example: Path | None = None,
+) -> None:
     """Write the model folder of a run: four graphs, `model.json`, and a card to be completed.
 
     Parameters
     ----------
     encoder_weights
         Where the encoder's weights are, for an encoder that does not bring its own.
+    example
+        A picture to copy into the folder with the caption it gets, for `sat doctor` to compare.
     """
     features = run.features
     encoder = make_encoder(
@@ -92,7 +107,25 @@ def export_model(run: Run, folder: Path, *, encoder_weights: str | Path | None =
             "versions": versions(),
         },
     )
+    _write_facts(folder, facts)
+    if example:
+        _write_facts(folder, _with_example(folder, facts, example))
+
+
+def _write_facts(folder: Path, facts: ModelFacts) -> None:
     write_text(folder / "model.json", facts.model_dump_json(indent=1) + "\n")
+
+
+def _with_example(folder: Path, facts: ModelFacts, picture: Path) -> ModelFacts:
+    caption = Captioner(ExportedModel(folder))(picture).text
+    name = f"example{picture.suffix.lower()}"
+    write_bytes(folder / name, picture.read_bytes())
+    return facts.model_copy(
+        update={
+            "files": {**facts.files, name: sha256_of(folder / name)},
+            "example": Example(picture=name, caption=caption),
+        }
+    )
 
 
 def round_matrices(module: nn.Module) -> None:

@@ -24,6 +24,7 @@ class Caption:
     gates: Floats  # (T,): how much the picture counted for each word, β
     picture_size: tuple[int, int]  # width, height in pixels of the upright original
     crop: Crop  # the part of it that the grid of h × w covers
+    warnings: tuple[str, ...] = ()  # what was done to the picture: `first_frame_only`, ...
 
     @classmethod
     def of(
@@ -33,6 +34,7 @@ class Caption:
         grid: tuple[int, int],
         picture_size: tuple[int, int],
         crop: Crop,
+        warnings: tuple[str, ...] = (),
     ) -> "Caption":
         """Put into words what the search told.
 
@@ -46,6 +48,8 @@ class Caption:
             Rows and columns of the annotations; the L places run along the rows.
         picture_size, crop
             Where the grid lies on the original picture.
+        warnings
+            What one should know of how it was read.
         """
         return cls(
             text=sentence(words),
@@ -56,6 +60,7 @@ class Caption:
             gates=told.gates,
             picture_size=picture_size,
             crop=crop,
+            warnings=warnings,
         )
 
     @property
@@ -71,6 +76,7 @@ class Caption:
             "confidence": round(self.confidence, 4),
             "words": list(self.words),
             "log_probs": [round(float(x), 4) for x in self.log_probs],
+            "warnings": list(self.warnings),
         }
 
 

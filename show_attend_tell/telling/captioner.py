@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from show_attend_tell.data.pictures import Crop, crop_of, frame, open_with_size, upright_rgb
+from show_attend_tell.data.pictures import (
+    Crop,
+    Opened,
+    crop_of,
+    frame,
+    read_image,
+    read_picture,
+)
 from show_attend_tell.errors import UserError
 from show_attend_tell.telling.caption import Caption
 from show_attend_tell.telling.exported import ExportedModel
@@ -20,7 +27,10 @@ from show_attend_tell.telling.search import Search, tell
 
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
 
-AT_ONCE = 8  # pictures that are encoded and told together
+# The search gets faster with the pictures it has together; the encoder does not, and its memory
+# grows with them.
+AT_ONCE = 16
+ENCODED_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Framed:
     pixels: npt.NDArray[np.uint8]  # (size, size, 3)
     picture_size: tuple[int, int]  # width, height of the upright original
     crop: Crop
+    warnings: tuple[str, ...]
 
 
 class Captioner:
@@ -81,30 +92,43 @@ class Captioner:
     def frame(self, picture: Picture) -> Framed:
         """Read a picture and cut out what the encoder sees."""
         preprocessing = self.model.facts.preprocessing
-        image, size = _image(picture, preprocessing.resize)
-        return Framed(frame(image, preprocessing), size, crop_of(size, preprocessing))
+        opened = _open(picture, preprocessing.resize)
+        pixels = frame(opened.image, preprocessing)
+        warnings = list(opened.warnings)
+        if min(opened.size) < preprocessing.size:
+            warnings.append("enlarged")
+        if (pixels == pixels[0, 0]).all():
+            warnings.append("one_colour")
+        return Framed(pixels, opened.size, crop_of(opened.size, preprocessing), tuple(warnings))
 
     def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
-        annotations = self.model.encode(np.stack([one.pixels for one in framed]))
+        pixels = np.stack([one.pixels for one in framed])
+        annotations = np.concatenate(
+            [
+                self.model.encode(pixels[i : i + ENCODED_AT_ONCE])
+                for i in range(0, len(pixels), ENCODED_AT_ONCE)
+            ]
+        )
         told = tell(self.model, annotations, search or self.search)
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
             [
-                Caption.of(each, decode(each.words), grid, one.picture_size, one.crop)
+                Caption.of(each, decode(each.words), grid, one.picture_size, one.crop, one.warnings)
                 for each in sentences
             ]
             for one, sentences in zip(framed, told, strict=True)
         ]
 
     def stream(
-        self, pictures: Iterable[Picture], search: Search | None = None
+        self, pictures: Iterable[Picture | UserError], search: Search | None = None
     ) -> Iterator[list[Caption] | UserError]:
         """Captions of any number of pictures, in order, read ahead while the model works.
 
-        Yields for each picture its captions, best first, or the error that says why it has none.
+        Yields for each picture its captions, best first, or the error that says why it has none;
+        an error in the place of a picture comes out again.
         """
         remaining = iter(pictures)
         with ThreadPoolExecutor(max_workers=1) as reader:
@@ -115,21 +139,19 @@ class Captioner:
                 for one in some:
                     yield one if isinstance(one, UserError) else next(captions)
 
-    def _read_some(self, pictures: Iterator[Picture]) -> list[Framed | UserError]:
+    def _read_some(self, pictures: Iterator[Picture | UserError]) -> list[Framed | UserError]:
         some: list[Framed | UserError] = []
         for picture in islice(pictures, AT_ONCE):
             try:
-                some.append(self.frame(picture))
+                some.append(picture if isinstance(picture, UserError) else self.frame(picture))
             except UserError as error:
                 some.append(error)
         return some
 
 
-def _image(picture: Picture, least_side: int) -> tuple[Image.Image, tuple[int, int]]:
-    """An upright RGB image, perhaps smaller than the original, and the original's size."""
+def _open(picture: Picture, least_side: int) -> Opened:
     if isinstance(picture, Image.Image):
-        image = upright_rgb(picture)
-        return image, image.size
+        return read_image(picture)
     if isinstance(picture, np.ndarray):
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
             raise UserError(
@@ -137,8 +159,9 @@ def _image(picture: Picture, least_side: int) -> tuple[Image.Image, tuple[int, i
                 f"an array must be uint8 (height, width, 3) in RGB, not {picture.dtype} "
                 f"{picture.shape}; scale it to 0..255 first",
             )
-        image = Image.fromarray(picture)
-        return image, image.size
+        if picture.size == 0:
+            raise UserError("picture.empty", f"the array {picture.shape} has no pixels")
+        return read_image(Image.fromarray(picture))
     if isinstance(picture, str):
         picture = Path(picture)
     if not isinstance(picture, Path | bytes | io.IOBase) and not hasattr(picture, "read"):
@@ -147,4 +170,4 @@ def _image(picture: Picture, least_side: int) -> tuple[Image.Image, tuple[int, i
             "a picture is a path, bytes, an open file, a Pillow image or a uint8 array, "
             f"not {type(picture).__name__}",
         )
-    return open_with_size(picture, least_side=least_side)
+    return read_picture(picture, least_side=least_side)

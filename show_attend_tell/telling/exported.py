@@ -22,6 +22,15 @@ GRAPHS = ("encode", "start", "look", "advance")
 Run = Callable[..., list[npt.NDArray[Any]]]
 
 
+class Example(BaseModel):
+    """A picture in the model folder and the caption that it got when the model was exported."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    picture: str  # the name of the file
+    caption: str
+
+
 class ModelFacts(BaseModel):
     """What `model.json` holds: all that is needed besides the graphs, and where they came from."""
 
@@ -35,8 +44,9 @@ class ModelFacts(BaseModel):
     beam: int  # of the search that was chosen on dev
     length_power: float
     max_words: int
-    files: dict[str, str]  # SHA-256 of every graph
+    files: dict[str, str]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions
+    example: Example | None = None  # for `sat doctor`
 
 
 class ExportedModel:
@@ -54,6 +64,11 @@ class ExportedModel:
         self._encode, self._start, self._look, self._advance = (
             open_graph(_verified(folder, f"{name}.onnx", self.facts), threads) for name in GRAPHS
         )
+
+    def example(self) -> bytes:
+        """The file of the example that the model brings."""
+        assert self.facts.example is not None
+        return _verified(self.folder, self.facts.example.picture, self.facts)
 
     def encode(self, pictures: npt.NDArray[np.uint8]) -> Floats:
         """Framed pictures (P, size, size, 3) → annotations (P, L, D)."""

@@ -1,0 +1,173 @@
+"""What works on this machine and what does not, with what to do: `sat doctor`."""
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import show_attend_tell
+from show_attend_tell.errors import UserError
+
+BASE = ("numpy", "onnxruntime", "pillow", "pydantic", "rich", "typer")
+# Each extra: what it is for, and the packages that it brings.
+EXTRAS = {
+    "train": (
+        "prepare, train, evaluate and export",
+        ("torch", "safetensors", "onnx", "onnxscript", "matplotlib", "tomli-w"),
+    ),
+    "meteor": ("METEOR without Java", ("pycocoevalcap", "snowballstemmer")),
+    "timm": ("encoders timm:NAME", ("timm",)),
+    "torchvision": ("encoders torchvision:NAME", ("torchvision",)),
+}
+LEAST_FREE = 100_000_000  # bytes; captions, figures and temporary files
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    found: str
+    works: bool | None  # None: not there, and not needed for captions
+    remedy: str = ""
+
+
+def examine(model: Path | None = None) -> list[Finding]:
+    """Look at everything that telling needs, and at what the extras need.
+
+    Parameters
+    ----------
+    model
+        The model to try; the one that ships by default.
+    """
+    looks: list[Callable[[], Finding]] = [_python, _threads, _disk, _packages, _formats]
+    return [look() for look in looks] + _model(model) + [_extra(name) for name in EXTRAS]
+
+
+def is_well(findings: list[Finding]) -> bool:
+    """Whether captions can be told; extras do not count."""
+    return all(finding.works is not False for finding in findings)
+
+
+def print_findings(findings: list[Finding], console: Console) -> None:
+    """A line a finding, with its remedy below."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    signs = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}
+    for finding in findings:
+        found = escape(finding.found)
+        if finding.remedy:
+            found += f"\n[{'red' if finding.works is False else 'dim'}]{escape(finding.remedy)}[/]"
+        grid.add_row(signs[finding.works], f"[bold]{escape(finding.what)}[/]", found)
+    console.print(grid)
+
+
+def _python() -> Finding:
+    found = f"sat {show_attend_tell.__version__}, Python {platform.python_version()}, "
+    enough = sys.version_info >= (3, 10)
+    remedy = "" if enough else "install Python 3.10 or newer"
+    return Finding("versions", found + platform.platform(terse=True), enough, remedy)
+
+
+def _threads() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Finding("threads", f"{usable} of {os.cpu_count()} processor threads", True)
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free
+    enough = free >= LEAST_FREE
+    remedy = "" if enough else "free some space: captions and figures may not fit"
+    return Finding("disk", f"{free / 1e9:.1f} GB free in {Path.cwd()}", enough, remedy)
+
+
+def _packages() -> Finding:
+    found = {name: _version(name) for name in BASE}
+    missing = [name for name, number in found.items() if number is None]
+    return Finding(
+        "packages",
+        ", ".join(f"{name} {number or 'missing'}" for name, number in found.items()),
+        not missing,
+        "pip install show_attend_tell" if missing else "",
+    )
+
+
+def _formats() -> Finding:
+    from PIL import features
+
+    from show_attend_tell.data.pictures import FORMATS
+
+    needed = {"jpg": "JPEG", "zlib": "PNG", "webp": "WEBP", "libtiff": "TIFF"}
+    missing = [name for feature, name in needed.items() if not features.check(feature)]
+    return Finding(
+        "pictures",
+        ", ".join(name for name in FORMATS if name not in missing),
+        not missing,
+        f"this Pillow reads no {', '.join(missing)}: pip install --force-reinstall pillow"
+        if missing
+        else "",
+    )
+
+
+def _model(folder: Path | None) -> list[Finding]:
+    """Load it, and tell its example."""
+    begin = time.perf_counter()
+    try:
+        captioner = show_attend_tell.load(folder)
+        seconds = time.perf_counter() - begin
+        facts = captioner.model.facts
+        size = sum(path.stat().st_size for path in captioner.model.folder.iterdir())
+        name = captioner.model.folder.name
+        loaded = Finding(
+            "model",
+            f"{name}: {facts.origin.get('encoder')}, {len(facts.words):,} words, "
+            f"{size / 1e6:.0f} MB, loaded in {seconds:.1f} seconds",
+            True,
+        )
+        if facts.example is None:
+            return [loaded, Finding("example", "none is recorded in this model", None)]
+        text = captioner(captioner.model.example()).text
+    except UserError as error:
+        is_ours = folder is None and error.code != "model.missing"
+        remedy = "pip install --force-reinstall show_attend_tell" if is_ours else ""
+        return [Finding("model", str(error), False, remedy)]
+    same = text == facts.example.caption
+    return [
+        loaded,
+        Finding(
+            "example",
+            text if same else f"{text!r} instead of {facts.example.caption!r}",
+            same,
+            "" if same else "captions differ from those recorded; report the versions above",
+        ),
+    ]
+
+
+def _extra(name: str) -> Finding:
+    purpose, packages = EXTRAS[name]
+    found = {package: _version(package) for package in packages}
+    missing = [package for package, number in found.items() if number is None]
+    if not missing:
+        there = ", ".join(f"{package} {number}" for package, number in found.items())
+        return Finding(f"[{name}]", f"{purpose}: {there}", True)
+    return Finding(
+        f"[{name}]",
+        f"{purpose}: {', '.join(missing)} not installed",
+        None,
+        f"if you want it: pip install 'show_attend_tell[{name}]'",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

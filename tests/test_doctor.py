@@ -1,0 +1,91 @@
+"""`sat doctor`: what works here, what does not, and what to do."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import show_attend_tell
+from show_attend_tell import doctor
+from tests.conftest import Sat
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def model(exported_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the exported model, to be harmed."""
+    folder = tmp_path / "model"
+    shutil.copytree(exported_folder / "run" / "model", folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_all_is_well(sat: Sat, model: Path) -> None:
+    code, out, err = sat("doctor", "--model", model)
+    assert (code, err) == (0, "")
+    facts = json.loads((model / "model.json").read_text())
+    for words in ("Python 3.", "processor threads", "GB free", "onnxruntime", "JPEG"):
+        assert words in out
+    assert facts["example"]["caption"] in out
+    assert "✗" not in out
+    assert "[train]" in out
+
+
+@pytest.mark.slow
+def test_another_caption_than_the_recorded_one_is_an_illness(sat: Sat, model: Path) -> None:
+    facts = json.loads((model / "model.json").read_text())
+    facts["example"]["caption"] = "A cat sits on a mat."
+    (model / "model.json").write_text(json.dumps(facts))
+    code, out, _ = sat("doctor", "--model", model, "--json")
+    assert code == 1
+    ill = [finding for finding in json.loads(out) if finding["works"] is False]
+    assert [finding["what"] for finding in ill] == ["example"]
+    assert "A cat sits on a mat." in ill[0]["found"]
+
+
+@pytest.mark.slow
+def test_a_damaged_model_is_an_illness(sat: Sat, model: Path) -> None:
+    (model / "example.png").write_bytes(b"something else")
+    code, out, _ = sat("doctor", "--model", model)
+    assert code == 1
+    assert "SHA-256 differs" in out
+
+
+def test_no_model_is_an_illness_with_a_remedy(
+    sat: Sat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show_attend_tell, "SHIPPED", tmp_path / "none")
+    code, out, _ = sat("doctor")
+    assert code == 1
+    assert "no model ships with this version" in out
+
+
+def test_a_missing_extra_is_no_illness_and_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda package: None if package == "timm" else "1.0")
+    (finding,) = (f for f in doctor.examine(Path("none")) if f.what == "[timm]")
+    assert finding.works is None
+    assert "pip install 'show_attend_tell[timm]'" in finding.remedy
+
+
+def test_a_missing_package_of_the_base_is_an_illness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda package: None if package == "rich" else "1.0")
+    (finding,) = (f for f in doctor.examine(Path("none")) if f.what == "packages")
+    assert finding.works is False
+    assert "rich missing" in finding.found
+
+
+def test_the_packages_looked_for_are_those_of_the_project() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+
+    def names(list_name: str) -> set[str]:
+        (body,) = re.findall(rf"^{list_name} = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)
+        return set(re.findall(r'"([a-z0-9-]+)', body))
+
+    assert names("dependencies") == set(doctor.BASE)
+    for extra, (_, packages) in doctor.EXTRAS.items():
+        assert set(packages) <= names(extra)
