@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import show_attend_tell
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, printable
 
 if TYPE_CHECKING:
     from show_attend_tell.data.layouts import Dataset
@@ -420,7 +420,6 @@ def score(
     from show_attend_tell import terminal
     from show_attend_tell.files import write_json_lines
     from show_attend_tell.scoring import reading, report
-    from show_attend_tell.telling.lines import printable
 
     if json and markdown:
         raise UserError("request.output", "--json and --markdown exclude each other; give one")
@@ -586,7 +585,7 @@ def caption(
         sat caption photo.jpg --sample --n-best 5 --seed 7
     """
     from show_attend_tell import load, terminal
-    from show_attend_tell.telling.lines import FORMS, CaptionFile, printable
+    from show_attend_tell.telling.lines import FORMS, CaptionFile
     from show_attend_tell.telling.listing import list_pictures
 
     _refuse(json and csv, "--json and --csv are two forms of output; choose one")
@@ -660,7 +659,6 @@ def draw(
     from show_attend_tell import drawing, load, terminal
     from show_attend_tell.data.pictures import open_picture
     from show_attend_tell.files import write_atomically, write_text
-    from show_attend_tell.telling.lines import printable
 
     if out.suffix.lower() not in (".png", ".html"):
         raise UserError("request.out", f"{out}: name a file that ends in .png or .html")

@@ -1,4 +1,4 @@
-"""UserError: a person's mistake, told in one sentence that names the remedy."""
+"""What a person is told: a mistake in one sentence that names the remedy, on one line."""
 
 
 class UserError(Exception):
@@ -20,3 +20,12 @@ class UserError(Exception):
     def exit_code(self) -> int:
         """2 for wrong usage, 1 for wrong data."""
         return 2 if self.code.startswith("request.") else 1
+
+
+def printable(text: str) -> str:
+    r"""Text of others on one line, what would act on a terminal written as an escape.
+
+    >>> print(printable("a\nb"))
+    a\nb
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -21,8 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from show_attend_tell.errors import UserError
-from show_attend_tell.telling.lines import printable
+from show_attend_tell.errors import UserError, printable
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from show_attend_tell.data.pictures import Crop
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, printable
 from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.lines import FORMS, CaptionFile, printable
+from show_attend_tell.telling.lines import FORMS, CaptionFile
 
 NAMES = ["a.jpg", 'b,"c".jpg', "-rf.jpg", os.fsdecode(b"caf\xe9.jpg"), "new\nline.jpg", "é🐕.jpg"]
 

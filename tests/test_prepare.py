@@ -451,7 +451,7 @@ def test_a_bad_picture_with_an_odd_name_is_printed_harmlessly(
         out.write(f'"{name}",an odd name,train\n')
     result = sat("prepare", photos, tmp_path / "[/]store", *SMALL)
     assert result.exit_code == 1, result.exception
-    assert f"{name}: not a picture".replace("\x1b", "�") in result.stderr
+    assert f"{name}: not a picture".replace("\x1b", "\\x1b") in result.stderr
     assert "[/]store" in result.stderr
 
 

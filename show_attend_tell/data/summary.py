@@ -14,6 +14,7 @@ from rich.text import Text
 
 from show_attend_tell.data.layouts import SPLITS, Dataset, Example, missing_pictures
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
+from show_attend_tell.errors import printable
 from show_attend_tell.files import sha256_of
 
 
@@ -156,7 +157,7 @@ def print_summary(summary: Summary, console: Console) -> None:
         if names:
             console.print(Text.assemble((" ! ", "bold yellow"), found))
         for name in names:
-            console.print(Text(f"     {_printable(name)}", "dim"), soft_wrap=True)
+            console.print(Text(f"     {printable(name)}", "dim"), soft_wrap=True)
     for note in summary.notes:
         console.print(Text.assemble((" · ", "dim"), note), soft_wrap=True)
 
@@ -227,8 +228,3 @@ def _bar(share: float) -> str:
 
 def _groups(what: str, groups: tuple[tuple[str, ...], ...]) -> tuple[str, list[str]]:
     return f"{what}: {len(groups):,}", [" = ".join(group) for group in groups[:5]]
-
-
-def _printable(text: str) -> str:
-    """Without the control characters by which a file name could write to the terminal."""
-    return "".join(character if character.isprintable() else "�" for character in text)

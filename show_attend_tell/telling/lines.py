@@ -11,20 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, printable
 from show_attend_tell.files import cannot_write, try_lock
 
 if TYPE_CHECKING:
     from show_attend_tell.telling.caption import Caption
-
-
-def printable(text: str) -> str:
-    r"""Text of others on one line, what would act on a terminal written as an escape.
-
-    >>> print(printable("a\nb"))
-    a\nb
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @dataclass(frozen=True)
