@@ -644,7 +644,9 @@ def caption(
 
 @app.command()
 def draw(
-    picture: Annotated[Path, typer.Argument(help="A picture.")],
+    pictures: Annotated[
+        list[str], typer.Argument(help="A picture; for a page also several, or a folder.")
+    ],
     out: Annotated[Path, typer.Argument(help="A .png figure, or a .html page.")],
     model: ModelOption = None,
 ) -> None:
@@ -654,22 +656,32 @@ def draw(
 
         sat draw photo.jpg photo-attention.png
 
+        sat draw holiday/ holiday.html
+
         sat draw photo.jpg photo.html --model runs/soft
     """
     from show_attend_tell import drawing, load, terminal
     from show_attend_tell.data.pictures import open_picture
     from show_attend_tell.files import write_atomically, write_text
+    from show_attend_tell.telling.listing import list_pictures
 
     if out.suffix.lower() not in (".png", ".html"):
         raise UserError("request.out", f"{out}: name a file that ends in .png or .html")
-    told = load(model)(picture)
-    upright = open_picture(picture)
+    names, _ = list_pictures(pictures)
+    if len(names) > 1 and out.suffix.lower() == ".png":
+        raise UserError("request.out", f"{out}: a figure shows one picture; several need .html")
+    captioner = load(model)
+    items = []
+    for path in map(Path, names):
+        told, upright = captioner(path), open_picture(path)
+        items.append((path.name, told, upright))
+        terminal.print_line(printable(told.text))
     if out.suffix.lower() == ".png":
         image = drawing.draw(told, upright)
         write_atomically(out, lambda stream: image.save(stream, format="PNG"))
     else:
-        write_text(out, drawing.page([(picture.name, told, upright)], title=told.text))
-    terminal.print_line(printable(told.text))
+        title = told.text if len(items) == 1 else "Where each word looked"
+        write_text(out, drawing.page(items, title=title))
     terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
 
 

@@ -248,6 +248,19 @@ def test_draw_refuses_other_endings(sat: Sat, folder: Path, tmp_path: Path) -> N
     assert ".png or .html" in err
 
 
+@pytest.mark.slow
+def test_a_page_shows_several_pictures_and_a_figure_one(
+    sat: Sat, folder: Path, tmp_path: Path
+) -> None:
+    photos = [folder / "photos" / f"{number}.png" for number in (3, 4)]
+    code, out, _ = sat("draw", "--model", folder / "run", *photos, tmp_path / "both.html")
+    page = (tmp_path / "both.html").read_text("utf-8")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert "3.png" in page and "4.png" in page
+    code, _, err = sat("draw", "--model", folder / "run", *photos, tmp_path / "both.png")
+    assert (code, "a figure shows one picture" in err) == (2, True)
+
+
 def test_python_takes_every_kind_of_picture_and_tells_the_same(folder: Path) -> None:
     captioner = show_attend_tell.load(folder / "run")
     path = folder / "photos" / "5.png"
