@@ -38,6 +38,9 @@ class ScoringRecipe(str, Enum):
     plain = "plain"
 
 
+DEFAULT_RECIPE = "flickr8k-soft"
+
+
 class Fit(str, Enum):
     """How a picture becomes a square."""
 
@@ -115,12 +118,16 @@ def options(
 def prepare(
     data: DataArgument,
     out: Annotated[Path, typer.Argument(help="The feature store, a folder; made or continued.")],
+    recipe: Annotated[
+        str, typer.Option(help="Prepare what this recipe asks for, unless --encoder is given.")
+    ] = DEFAULT_RECIPE,
     encoder: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME."
+            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME.",
+            show_default="the recipe's",
         ),
-    ] = "efficientnet-lite2",
+    ] = None,
     encoder_weights: Annotated[
         str | None,
         typer.Option(
@@ -130,23 +137,32 @@ def prepare(
     ] = None,
     grid: Annotated[
         int | None,
-        typer.Option(help="Cells along a side of the map, e.g. 7 or 14.", show_default=False),
+        typer.Option(
+            help="Cells along a side of the map, e.g. 7 or 14.", show_default="the recipe's"
+        ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
-            help="Pixels along a side of the square the encoder sees.", show_default="224"
+            help="Pixels along a side of the square the encoder sees.",
+            show_default="the recipe's",
         ),
     ] = None,
     fit: Annotated[
-        Fit, typer.Option(help="Show it the middle of a picture, or all of it squeezed.")
-    ] = Fit.crop,
-    views: Annotated[
-        int,
+        Fit | None,
         typer.Option(
-            min=1, help="Views of each training picture: parts and mirror images to learn from."
+            help="Show it the middle of a picture, or all of it squeezed.",
+            show_default="the recipe's",
         ),
-    ] = 1,
+    ] = None,
+    views: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Views of each training picture: parts and mirror images to learn from.",
+            show_default="the recipe's",
+        ),
+    ] = None,
     layout: LayoutOption = None,
     pictures: PicturesOption = None,
     all_captions: AllCaptionsOption = False,
@@ -157,7 +173,7 @@ def prepare(
 
         sat prepare flickr8k features/lite2
 
-        sat prepare flickr8k features/vgg19 --encoder vgg19 --encoder-weights vgg19.safetensors
+        sat prepare flickr8k features/vgg19 --recipe paper/flickr8k-soft --encoder-weights FILE
 
         sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --views 4
     """
@@ -167,12 +183,21 @@ def prepare(
     with _extra_train():
         from show_attend_tell.learning.encoders import make_encoder
         from show_attend_tell.learning.prepare import Preparation
+        from show_attend_tell.learning.recipe import EncoderSection, load_recipe
 
     say = terminal.console(stderr=True)
     where = terminal.plain(str(out))
     for note in dataset.notes:
         say.print(f"[dim]{terminal.plain(note)}[/]")
-    network = make_encoder(encoder, weights=encoder_weights, grid=grid, size=size, fit=fit.value)
+    asked = EncoderSection(name=encoder) if encoder else load_recipe(recipe).encoder
+    views = views or asked.views
+    network = make_encoder(
+        asked.name,
+        weights=encoder_weights,
+        grid=grid or asked.grid,
+        size=size or asked.size,
+        fit=fit.value if fit else asked.fit,
+    )
     work = Preparation(dataset, out, network, views=views)
     rows, columns = network.grid
     total, waiting = len(work.store.seen), len(work.waiting)
@@ -206,7 +231,7 @@ def train(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="The name of a shipped recipe, or a .toml file.", show_default="flickr8k-soft"
+            help="The name of a shipped recipe, or a .toml file.", show_default=DEFAULT_RECIPE
         ),
     ] = None,
     set_: Annotated[
@@ -258,9 +283,7 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     begins = not resume or not (run / "recipe.toml").exists()
-    chosen = (
-        load_recipe(recipe or "flickr8k-soft", set_ or []) if recipe or set_ or begins else None
-    )
+    chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or []) if recipe or set_ or begins else None
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
