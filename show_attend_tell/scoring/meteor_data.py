@@ -4,9 +4,9 @@ Nothing of METEOR is shipped here. The files are those of an installed pycocoeva
 `meteor`). The table of 5.3 million paraphrases is turned into arrays once, kept in the user's
 cache, and memory-mapped from then on.
 
-The index is a tree of source phrases. Node 0 is the root, node k + 1 the end of edge k; edges are
-sorted by the node they leave and their word, so that finding a phrase is a binary search a word.
-The paraphrases of a node are a run of phrases in the order of the table.
+The index is a tree of source phrases. Node 0 is the root, node k + 1 the end of edge k; an edge is
+the node it leaves and a word. The paraphrases of a node are a run of phrases in the order of the
+table.
 """
 
 import gzip
@@ -16,8 +16,8 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import groupby, islice
+from itertools import chain, repeat
+from operator import ne
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of
 
-Phrase = tuple[str, ...]
+# Paraphrases of a phrase, each with its place in the table, by their first word.
+ByFirstWord = dict[str, list[tuple[int, list[str]]]]
 
 INDEX_FORMAT = 1
-LONGEST_PHRASE = 7  # words, of the table's phrases
 MISSING = UserError(
     "extra.missing",
     "METEOR needs the word lists of pycocoevalcap and a stemmer; "
@@ -42,8 +42,9 @@ _MORPHOLOGY = (
     *(("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
     *(("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 )
-_LINES_AT_ONCE = 150_000  # of the table, three a paraphrase
+_BYTES_AT_ONCE = 4_000_000  # of the table
 _FILES = ("edges", "entries", "starts", "phrases")
+_WORD_BITS, _WORD_MASK = np.uint64(16), np.uint64(0xFFFF)  # an edge: node left << 16 | word
 
 
 class WordLists:
@@ -97,7 +98,7 @@ class Paraphrases:
     """
 
     def __init__(self, index: Path, words: Iterable[str]) -> None:
-        self._edges, self._entries, self._starts, self._phrases = (
+        edges, self._entries, self._starts, self._phrases = (
             np.load(index / f"{name}.npy", mmap_mode="r") for name in _FILES
         )
         vocabulary = (index / "words.txt").read_text(encoding="utf-8").split("\n")
@@ -106,22 +107,23 @@ class Paraphrases:
         self._word = {k: word for word, k in self._number.items()}
         self._occurs = np.zeros(len(vocabulary), dtype=bool)
         self._occurs[list(self._word)] = True
-        self._child = lru_cache(maxsize=None)(self._find_child)
-        self._known: dict[int, dict[Phrase, int]] = {}
+        usable = np.flatnonzero(self._occurs[edges & _WORD_MASK])
+        self._children = dict(zip(edges[usable].tolist(), (usable + 1).tolist(), strict=True))
+        self._known: dict[int, ByFirstWord] = {}
 
-    def sources(self, words: Sequence[str]) -> Iterator[tuple[int, int, dict[Phrase, int]]]:
+    def sources(self, words: Sequence[str]) -> Iterator[tuple[int, int, ByFirstWord]]:
         """Find the phrases of a line that have paraphrases.
 
         Yields
         ------
-        Where a phrase starts, how many words it has, and its paraphrases, numbered by their place
-        in the table; by start, shorter phrases first.
+        Where a phrase starts, how many words it has, and its paraphrases; by start, shorter
+        phrases first.
         """
         numbers = [self._number.get(word) for word in words]
         for start in range(len(numbers)):
             node = 0
             for length, number in enumerate(numbers[start:], start=1):
-                node = 0 if number is None else self._child(node, number)
+                node = 0 if number is None else self._children.get(node << 16 | number, 0)
                 if not node:
                     break
                 paraphrases = self._known.get(node)
@@ -130,24 +132,19 @@ class Paraphrases:
                 if paraphrases:
                     yield start, length, paraphrases
 
-    def _find_child(self, node: int, word: int) -> int:
-        """Follow an edge; 0 if there is none."""
-        edge = np.uint64(node << 16 | word)
-        place = int(np.searchsorted(self._edges, edge))
-        return place + 1 if place < len(self._edges) and self._edges[place] == edge else 0
-
-    def _paraphrases(self, node: int) -> dict[Phrase, int]:
+    def _paraphrases(self, node: int) -> ByFirstWord:
         first, last = int(self._entries[node]), int(self._entries[node + 1])
         if first == last:
             return {}
         starts = np.array(self._starts[first : last + 1])
-        words = np.asarray(self._phrases[starts[0] : starts[-1]])
+        numbers = np.asarray(self._phrases[starts[0] : starts[-1]])
         starts -= starts[0]
-        usable = np.logical_and.reduceat(self._occurs[words], starts[:-1])
-        return {
-            tuple(self._word[k] for k in words[starts[entry] : starts[entry + 1]].tolist()): entry
-            for entry in np.flatnonzero(usable).tolist()
-        }
+        usable = np.logical_and.reduceat(self._occurs[numbers], starts[:-1])
+        by_first_word: ByFirstWord = {}
+        for entry in np.flatnonzero(usable).tolist():
+            phrase = [self._word[k] for k in numbers[starts[entry] : starts[entry + 1]].tolist()]
+            by_first_word.setdefault(phrase[0], []).append((entry, phrase))
+        return by_first_word
 
 
 def find_files() -> tuple[Path, Path]:
@@ -214,31 +211,42 @@ def write_index(table: Path, folder: Path) -> None:
     """Turn the paraphrase table into the arrays that `Paraphrases` reads."""
     vocabulary = _Numbering()
     sources, phrases, repeats = _Phrases(vocabulary), _Phrases(vocabulary), []
-    with gzip.open(table, "rt", encoding="utf-8", newline="\n") as stream:
-        while lines := list(islice(stream, _LINES_AT_ONCE)):
-            # The table lists a source's paraphrases one after the other.
-            runs = [(source, len(list(run))) for source, run in groupby(lines[1::3])]
-            sources.add([source for source, _ in runs])
-            repeats += [length for _, length in runs]
-            phrases.add(lines[2::3])
+    for lines in _read_table(table):
+        # The table lists a source's paraphrases one after the other.
+        own = lines[1::3]
+        begins = np.flatnonzero(np.fromiter(chain([True], map(ne, own, own[1:])), dtype=bool))
+        sources.add([own[k] for k in begins.tolist()])
+        repeats.append(np.diff(begins, append=len(own)))
+        phrases.add(lines[2::3])
     source_nodes, edges = _tree(*sources.arrays())
-    nodes = np.repeat(source_nodes, repeats)
+    nodes = np.repeat(source_nodes, np.concatenate(repeats))
     order = np.argsort(nodes, kind="stable")
     entries = np.searchsorted(nodes[order], np.arange(len(edges) + 2)).astype(np.uint32)
     starts, words = _reordered(*phrases.arrays(), order)
     arrays: tuple[NDArray[np.generic], ...] = (edges, entries, starts, words)
     for name, array in zip(_FILES, arrays, strict=True):
         np.save(folder / f"{name}.npy", array)
-    (folder / "words.txt").write_text("\n".join(vocabulary), encoding="utf-8", newline="\n")
+    (folder / "words.txt").write_bytes(b"\n".join(vocabulary))
     names = [*(f"{name}.npy" for name in _FILES), "words.txt"]
     sums = "".join(f"{name} {sha256_of(folder / name)}\n" for name in names)
     (folder / "sha256").write_text(sums, encoding="ascii")
 
 
-class _Numbering(dict[str, int]):
+def _read_table(table: Path) -> Iterator[list[bytes]]:
+    """Give the table's lines, three a paraphrase, many whole paraphrases at a time."""
+    rest = b""
+    with gzip.open(table) as stream:
+        while block := stream.read(_BYTES_AT_ONCE):
+            lines = (rest + block).split(b"\n")
+            whole = (len(lines) - 1) // 3 * 3  # the last line may go on in the next block
+            rest = b"\n".join(lines[whole:])
+            yield lines[:whole]
+
+
+class _Numbering(dict[bytes, int]):
     """Words -> numbers in the order of their first appearance."""
 
-    def __missing__(self, word: str) -> int:
+    def __missing__(self, word: bytes) -> int:
         self[word] = number = len(self)
         return number
 
@@ -251,11 +259,11 @@ class _Phrases:
         self._words: list[NDArray[np.uint16]] = []
         self._lengths: list[NDArray[np.uint8]] = []
 
-    def add(self, lines: Sequence[str]) -> None:
-        words = map(self._vocabulary.__getitem__, " ".join(lines).split())
+    def add(self, lines: Sequence[bytes]) -> None:
+        words = map(self._vocabulary.__getitem__, b" ".join(lines).split())
         self._words.append(np.fromiter(words, dtype=np.uint16))
-        lengths = (line.count(" ") + 1 for line in lines)
-        self._lengths.append(np.fromiter(lengths, dtype=np.uint8))
+        blanks = np.fromiter(map(bytes.count, lines, repeat(b" ")), dtype=np.uint8)
+        self._lengths.append(blanks + np.uint8(1))
 
     def arrays(self) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
         """Give all words in a row, and the number of words of each line."""
@@ -280,7 +288,7 @@ def _tree(
     count = 0
     for depth in range(int(lengths.max())):
         deep = np.flatnonzero(lengths > depth)
-        keys = nodes[deep].astype(np.uint64) << np.uint64(16) | words[starts[deep] + depth]
+        keys = nodes[deep].astype(np.uint64) << _WORD_BITS | words[starts[deep] + depth]
         level, place = np.unique(keys, return_inverse=True)
         nodes[deep] = place + count + 1
         edges.append(level)

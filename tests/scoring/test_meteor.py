@@ -163,9 +163,9 @@ def test_word_forms_share_the_synsets_of_their_base(files: tuple[Path, Path]) ->
 def test_paraphrases_come_in_the_order_of_the_table(files: tuple[Path, Path]) -> None:
     words = ["next", "to", "beside", "by", "the", "side", "of", "following"]
     found = list(Paraphrases(find_index(files[1]), words).sources(["x", "next", "to"]))
-    assert [(start, length, list(phrases)) for start, length, phrases in found] == [
-        (1, 1, [("following",)]),
-        (1, 2, [("beside",), ("by", "the", "side", "of")]),
+    assert found == [
+        (1, 1, {"following": [(0, ["following"])]}),
+        (1, 2, {"beside": [(0, ["beside"])], "by": [(1, ["by", "the", "side", "of"])]}),
     ]
 
 
@@ -173,7 +173,7 @@ def test_paraphrases_with_words_nobody_used_are_left_out(files: tuple[Path, Path
     found = list(
         Paraphrases(find_index(files[1]), ["next", "to", "beside"]).sources(["next", "to"])
     )
-    assert [list(phrases) for _, _, phrases in found] == [[("beside",)]]
+    assert [list(phrases) for _, _, phrases in found] == [["beside"]]
 
 
 def test_the_index_is_made_once(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
