@@ -613,7 +613,11 @@ def test_wrong_data_is_named(tmp_path: Path, files: Files, code: str, message: s
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [gzip.compress(KARPATHY_ABC.encode())[:-30], b"no gzip at all"])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(KARPATHY_ABC.encode())[:-30], b"no gzip at all"],
+    ids=["cut off", "no gzip"],
+)
 def test_damaged_packed_file_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "dataset_x.json.gz"
     file.write_bytes(content)

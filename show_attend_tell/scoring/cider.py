@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
-from show_attend_tell.scoring.ngrams import ORDERS, count_ngrams
+from show_attend_tell.scoring.ngrams import ORDERS, count_ngrams, ngrams
 
 SIGMA = 6.0  # bigrams by which lengths may differ before it costs much
 
@@ -43,7 +44,7 @@ class DocumentFrequencies:
         pictures = 0
         for own in references:
             pictures += 1
-            counts.update({ngram for text in own for ngram in count_ngrams(text.split())})
+            counts.update(set(chain.from_iterable(ngrams(text.split()) for text in own)))
         return cls(name, pictures, counts)
 
     def save(self, path: Path) -> None:

@@ -19,6 +19,7 @@ from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
 from show_attend_tell.scoring.meteor import meteor, meteor_rows
 from show_attend_tell.scoring.ngrams import ORDERS
 from show_attend_tell.scoring.rouge import rouge_rows
+from show_attend_tell.scoring.spice import spice_rows
 
 Rows = NDArray[np.float64]
 
@@ -76,9 +77,10 @@ METRICS = {
     "METEOR": Metric(meteor_rows, meteor, "meteor:1.5,en,rank,norm"),
     "ROUGE-L": Metric(rouge_rows, mean, "rougeL:b1.2"),
     "CIDEr-D": Metric(cider_rows, mean, "cider:D,s6,df-refs"),
+    "SPICE": Metric(spice_rows, mean, "spice:1.0,corenlp-3.6.0"),
 }
 
-# What is measured unless one asks otherwise: all that needs no further data.
+# What is measured unless one asks otherwise: all that needs no further data or program.
 DEFAULT_METRICS = (*BLEU, "ROUGE-L", "CIDEr-D")
 
 

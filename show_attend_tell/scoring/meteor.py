@@ -9,8 +9,8 @@ the wrong state). They decide ties, so they are kept where marked.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring.meteor_data import (
-    LONGEST_PHRASE,
     MISSING,
     Paraphrases,
-    Phrase,
     WordLists,
     find_files,
     find_index,
@@ -39,7 +37,7 @@ LENGTHS, FUNCTION_WORDS, CHUNKS, MATCHED = slice(0, 2), slice(2, 4), 20, slice(2
 
 
 Key = TypeVar("Key")
-Places = dict[Key, list[int]]
+Value = TypeVar("Value")
 
 
 class Match(NamedTuple):
@@ -57,9 +55,8 @@ class Word(NamedTuple):
 
     text: str
     hash: int  # words are equal when these are
-    stem: int
-    synsets: frozenset[str]
     is_function: bool
+    relatives: dict[str, list[int]]  # words it matches -> kinds of match
 
 
 Line = list[Word]
@@ -108,13 +105,10 @@ def meteor_statistics(
     # What coco-caption's wrapper does, and what a ||| does to its line: it separates references.
     captions = [text.replace("|||", "").replace("  ", " ") for text in candidates]
     split = [[part for text in own for part in text.split("|||")] for own in references]
-    reader = _Reader()
-    caption_lines = [reader.read(text) for text in captions]
-    reference_lines = [[reader.read(text) for text in own] for own in split]
-    paraphrases = reader.paraphrases()
+    reader = _Reader([*captions, *(text for own in split for text in own)])
     statistics: list[list[int]] = []
-    for caption, own in zip(caption_lines, reference_lines, strict=True):
-        statistics += _compare(caption, own, paraphrases)
+    for caption, own in zip(map(reader.read, captions), split, strict=True):
+        statistics += [_compare(caption, reader.read(text)) for text in own]
         watch(1)
     pairs = np.array(statistics, dtype=np.float64)
     ends = np.cumsum([len(own) for own in split])
@@ -160,36 +154,43 @@ def _power(values: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
 
 
 class _Reader:
-    """Prepares lines, each word once, and remembers the words for the paraphrase table."""
+    """Prepares lines; every word is looked up once, before the first line is read.
 
-    def __init__(self) -> None:
-        jar, self._table = find_files()
-        self._lists = WordLists(jar)
-        self._stem = _find_stemmer()
-        self._lines: dict[str, Line] = {}
-        self._words: dict[str, Word] = {}
+    Parameters
+    ----------
+    texts
+        All that will be read.
+    """
 
-    def read(self, text: str) -> Line:
-        line = self._lines.get(text)
-        if line is None:
-            words = normalise(text, self._lists.prefixes)
-            line = self._lines[text] = [self._word(word) for word in words]
-        return line
+    def __init__(self, texts: Iterable[str]) -> None:
+        jar, table = find_files()
+        lists, stem = WordLists(jar), _find_stemmer()
+        lines = {text: normalise(text, lists.prefixes) for text in set(texts)}
+        words = {
+            text: Word(text, java_hash(text), text in lists.function_words, {})
+            for text in {text for line in lines.values() for text in line}
+        }
+        self._lines = {text: [words[word] for word in line] for text, line in lines.items()}
+        _relate(words.values(), EXACT, lambda word: [word.hash])
+        _relate(words.values(), STEM, lambda word: [java_hash(stem(word.text))])
+        _relate(words.values(), SYNONYM, lambda word: lists.synsets(word.text))
+        self._paraphrases = Paraphrases(find_index(table), words)
 
-    def _word(self, text: str) -> Word:
-        word = self._words.get(text)
-        if word is None:
-            word = self._words[text] = Word(
-                text,
-                java_hash(text),
-                java_hash(self._stem(text)),
-                self._lists.synsets(text),
-                text in self._lists.function_words,
-            )
-        return word
+    def read(self, text: str) -> "_Side":
+        return _Side(self._lines[text], self._paraphrases)
 
-    def paraphrases(self) -> Paraphrases:
-        return Paraphrases(find_index(self._table), self._words)
+
+def _relate(
+    words: Collection[Word], kind: int, find_traits: Callable[[Word], Iterable[object]]
+) -> None:
+    """Note which words have a trait in common; but equal words match exactly and nothing else."""
+    traits = [(word, find_traits(word)) for word in words]
+    sharing = _grouped((trait, word) for word, own in traits for trait in own)
+    for word, own in traits:
+        others = {other.text: other for trait in own for other in sharing[trait]}
+        for text, other in others.items():
+            if kind == EXACT or other.hash != word.hash:
+                word.relatives.setdefault(text, []).append(kind)
 
 
 def _find_stemmer() -> Callable[[str], str]:
@@ -221,14 +222,9 @@ def java_hash(text: str) -> int:
     return value
 
 
-def _compare(
-    caption: Line, references: Sequence[Line], paraphrases: Paraphrases
-) -> Iterator[list[int]]:
-    """Align a caption with each reference: the 23 statistics."""
-    side = _Side(caption, paraphrases)
-    for reference in references:
-        matches = _find_matches(side, _Side(reference, paraphrases))
-        yield _count(caption, reference, _choose(matches))
+def _compare(caption: "_Side", reference: "_Side") -> list[int]:
+    """Align a caption with a reference: the 23 statistics."""
+    return _count(caption.line, reference.line, _choose(_find_matches(caption, reference)))
 
 
 def _count(caption: Line, reference: Line, chosen: Sequence[Match]) -> list[int]:
@@ -255,62 +251,40 @@ def _count(caption: Line, reference: Line, chosen: Sequence[Match]) -> list[int]
 
 
 class _Side:
-    """A line, and where what can be matched stands in it; worked out when first asked for."""
+    """A line, where each word stands in it, and which of its phrases have paraphrases."""
 
     def __init__(self, line: Line, paraphrases: Paraphrases) -> None:
         self.line = line
         self.texts = [word.text for word in line]
-        self.hashes = [word.hash for word in line]
+        self.places = _grouped((text, place) for place, text in enumerate(self.texts))
         self.sources = list(paraphrases.sources(self.texts))
 
-    @cached_property
-    def by_hash(self) -> Places[int]:
-        return _places((word.hash, place) for place, word in enumerate(self.line))
 
-    @cached_property
-    def by_stem(self) -> Places[int]:
-        return _places((word.stem, place) for place, word in enumerate(self.line))
-
-    @cached_property
-    def by_synset(self) -> Places[str]:
-        return _places(
-            (synset, place) for place, word in enumerate(self.line) for synset in word.synsets
-        )
-
-    @cached_property
-    def by_phrase(self) -> Places[Phrase]:
-        texts = self.texts
-        return _places(
-            (tuple(texts[start:end]), start)
-            for start in range(len(texts))
-            for end in range(start + 1, min(start + LONGEST_PHRASE, len(texts)) + 1)
-        )
-
-
-def _places(found: Iterable[tuple[Key, int]]) -> Places[Key]:
-    places: Places[Key] = {}
-    for key, place in found:
-        if key in places:
-            places[key].append(place)
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        if key in groups:
+            groups[key].append(value)
         else:
-            places[key] = [place]
-    return places
+            groups[key] = [value]
+    return groups
 
 
 def _find_matches(caption: _Side, reference: _Side) -> list[list[Match]]:
     """List the possible matches by where they start in the reference, in METEOR's order."""
-    matches: list[list[Match]] = [[] for _ in reference.line]
+    same = [word.hash for word in caption.line] == [word.hash for word in reference.line]
+    matches: list[list[Match]] = []
     for j, word in enumerate(reference.line):
-        matches[j] = [Match(EXACT, j, 1, i, 1) for i in caption.by_hash.get(word.hash, ())]
-    if caption.hashes == reference.hashes:
+        found = [
+            (kind, i)
+            for text in word.relatives.keys() & caption.places.keys()
+            for kind in word.relatives[text]
+            for i in caption.places[text]
+            if kind == EXACT or not same
+        ]
+        matches.append([Match(kind, j, 1, i, 1) for kind, i in sorted(found)])
+    if same:
         return matches
-    for j, word in enumerate(reference.line):
-        stems = caption.by_stem.get(word.stem, ())
-        synonyms = {i for synset in word.synsets for i in caption.by_synset.get(synset, ())}
-        for kind, places in ((STEM, stems), (SYNONYM, sorted(synonyms))):
-            matches[j] += [
-                Match(kind, j, 1, i, 1) for i in places if caption.hashes[i] != word.hash
-            ]
     for j, length, i, caption_length in _paraphrased(reference, caption):
         matches[j].append(Match(PARAPHRASE, j, length, i, caption_length))
     for i, caption_length, j, length in _paraphrased(caption, reference):
@@ -320,11 +294,17 @@ def _find_matches(caption: _Side, reference: _Side) -> list[list[Match]]:
 
 def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int]]:
     """Find what the other line paraphrases: start and length here, start and length there."""
+    texts, places = other.texts, other.places
     for start, length, paraphrases in side.sources:
-        common = paraphrases.keys() & other.by_phrase.keys()
-        for phrase in sorted(common, key=paraphrases.__getitem__):
-            for place in other.by_phrase[phrase]:
-                yield start, length, place, len(phrase)
+        found = [
+            (entry, place, len(phrase))
+            for first in paraphrases.keys() & places.keys()
+            for entry, phrase in paraphrases[first]
+            for place in places[first]
+            if texts[place : place + len(phrase)] == phrase
+        ]
+        for _, place, other_length in sorted(found):
+            yield start, length, place, other_length
 
 
 # A partial alignment is judged by one number, the smaller the better: fewer of these.
@@ -343,21 +323,22 @@ class _Step(NamedTuple):
     caption_end: int
     match: Match
 
-    @classmethod
-    def of(cls, match: Match) -> "_Step":
-        kind, start, length, caption_start, caption_length = match
-        # Anything but an exact match counts half, cut off in each line: one word counts nothing.
-        share = 1 if kind == EXACT else 2
-        return cls(
-            _MATCHED * (length // share + caption_length // share),
-            _DISTANCE * abs(start - caption_start),
-            (1 << length) - 1 << start,
-            (1 << caption_length) - 1 << caption_start,
-            start + length,
-            caption_start,
-            caption_start + caption_length,
-            match,
-        )
+
+@lru_cache(maxsize=100_000)  # the same few thousand come again and again
+def _step(match: Match) -> _Step:
+    kind, start, length, caption_start, caption_length = match
+    # Anything but an exact match counts half, cut off in each line: one word counts nothing.
+    share = 1 if kind == EXACT else 2
+    return _Step(
+        _MATCHED * (length // share + caption_length // share),
+        _DISTANCE * abs(start - caption_start),
+        (1 << length) - 1 << start,
+        (1 << caption_length) - 1 << caption_start,
+        start + length,
+        caption_start,
+        caption_start + caption_length,
+        match,
+    )
 
 
 # Rank, words used of the caption and of the reference (a bit each), end of the last match in the
@@ -367,7 +348,7 @@ _State = tuple[int, int, int, int, int, Any]
 
 def _choose(matches: list[list[Match]]) -> list[Match]:
     """Search for the best alignment with a beam, word after word of the reference."""
-    steps = [[_Step.of(match) for match in own] for own in matches]
+    steps = [[_step(match) for match in own] for own in matches]
     fixed = _find_fixed(steps)
     caption_used = sum(step.caption_bits for step in fixed.values())
     used = sum(step.bits for step in fixed.values())

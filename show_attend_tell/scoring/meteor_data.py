@@ -1,12 +1,9 @@
 """METEOR's dictionaries: word lists out of its jar, and its paraphrase table behind an index.
 
 Nothing of METEOR is shipped here. The files are those of an installed pycocoevalcap (extra
-`meteor`). The table of 5.3 million paraphrases is turned into arrays once, kept in the user's
-cache, and memory-mapped from then on.
-
-The index is a tree of source phrases. Node 0 is the root, node k + 1 the end of edge k; edges are
-sorted by the node they leave and their word, so that finding a phrase is a binary search a word.
-The paraphrases of a node are a run of phrases in the order of the table.
+`meteor`). The table of 5.3 million paraphrases is unpacked once, kept in the user's cache, and
+memory-mapped from then on: the phrases that have paraphrases, the paraphrases of one after the
+other, and where those of each begin.
 """
 
 import gzip
@@ -16,20 +13,19 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import groupby, islice
+from itertools import chain
+from operator import ne
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of
 
-Phrase = tuple[str, ...]
+# The paraphrases of a phrase, each with its place among them, by their first word.
+ByFirstWord = dict[str, list[tuple[int, list[str]]]]
 
-INDEX_FORMAT = 1
-LONGEST_PHRASE = 7  # words, of the table's phrases
+INDEX_FORMAT = 2
 MISSING = UserError(
     "extra.missing",
     "METEOR needs the word lists of pycocoevalcap and a stemmer; "
@@ -42,8 +38,8 @@ _MORPHOLOGY = (
     *(("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
     *(("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 )
-_LINES_AT_ONCE = 150_000  # of the table, three a paraphrase
-_FILES = ("edges", "entries", "starts", "phrases")
+_BYTES_AT_ONCE = 4_000_000  # of the table
+_SOURCES, _PARAPHRASES, _STARTS = "sources.txt", "paraphrases.txt", "starts.npy"
 
 
 class WordLists:
@@ -97,57 +93,50 @@ class Paraphrases:
     """
 
     def __init__(self, index: Path, words: Iterable[str]) -> None:
-        self._edges, self._entries, self._starts, self._phrases = (
-            np.load(index / f"{name}.npy", mmap_mode="r") for name in _FILES
-        )
-        vocabulary = (index / "words.txt").read_text(encoding="utf-8").split("\n")
-        wanted = set(words)
-        self._number = {word: k for k, word in enumerate(vocabulary) if word in wanted}
-        self._word = {k: word for word, k in self._number.items()}
-        self._occurs = np.zeros(len(vocabulary), dtype=bool)
-        self._occurs[list(self._word)] = True
-        self._child = lru_cache(maxsize=None)(self._find_child)
-        self._known: dict[int, dict[Phrase, int]] = {}
+        self._words = set(words)
+        self._starts = np.load(index / _STARTS, mmap_mode="r")
+        self._text = np.memmap(index / _PARAPHRASES, dtype=np.uint8, mode="r")
+        # Phrase -> where its paraphrases are; nowhere for what only begins a phrase.
+        self._runs: dict[str, tuple[int, ...]] = {}
+        sources = (index / _SOURCES).read_text(encoding="utf-8").split("\n")
+        for run, source in enumerate(sources[:-1]):
+            phrase = source.split(" ")
+            if self._words.issuperset(phrase):
+                self._runs[source] = (*self._runs.get(source, ()), run)
+                for length in range(1, len(phrase)):
+                    self._runs.setdefault(" ".join(phrase[:length]), ())
+        self._known: dict[str, ByFirstWord] = {}
 
-    def sources(self, words: Sequence[str]) -> Iterator[tuple[int, int, dict[Phrase, int]]]:
+    def sources(self, words: Sequence[str]) -> Iterator[tuple[int, int, ByFirstWord]]:
         """Find the phrases of a line that have paraphrases.
 
         Yields
         ------
-        Where a phrase starts, how many words it has, and its paraphrases, numbered by their place
-        in the table; by start, shorter phrases first.
+        Where a phrase starts, how many words it has, and its paraphrases; by start, shorter
+        phrases first.
         """
-        numbers = [self._number.get(word) for word in words]
-        for start in range(len(numbers)):
-            node = 0
-            for length, number in enumerate(numbers[start:], start=1):
-                node = 0 if number is None else self._child(node, number)
-                if not node:
-                    break
-                paraphrases = self._known.get(node)
+        for start, phrase in enumerate(words):
+            for end in range(start + 1, len(words) + 1):
+                paraphrases = self._known.get(phrase)
                 if paraphrases is None:
-                    paraphrases = self._known[node] = self._paraphrases(node)
+                    if phrase not in self._runs:
+                        break
+                    paraphrases = self._known[phrase] = self._read(self._runs[phrase])
                 if paraphrases:
-                    yield start, length, paraphrases
+                    yield start, end - start, paraphrases
+                if end < len(words):
+                    phrase = f"{phrase} {words[end]}"
 
-    def _find_child(self, node: int, word: int) -> int:
-        """Follow an edge; 0 if there is none."""
-        edge = np.uint64(node << 16 | word)
-        place = int(np.searchsorted(self._edges, edge))
-        return place + 1 if place < len(self._edges) and self._edges[place] == edge else 0
-
-    def _paraphrases(self, node: int) -> dict[Phrase, int]:
-        first, last = int(self._entries[node]), int(self._entries[node + 1])
-        if first == last:
-            return {}
-        starts = np.array(self._starts[first : last + 1])
-        words = np.asarray(self._phrases[starts[0] : starts[-1]])
-        starts -= starts[0]
-        usable = np.logical_and.reduceat(self._occurs[words], starts[:-1])
-        return {
-            tuple(self._word[k] for k in words[starts[entry] : starts[entry + 1]].tolist()): entry
-            for entry in np.flatnonzero(usable).tolist()
-        }
+    def _read(self, runs: Iterable[int]) -> ByFirstWord:
+        text = b"".join(
+            self._text[self._starts[run] : self._starts[run + 1]].tobytes() for run in runs
+        )
+        by_first_word: ByFirstWord = {}
+        for place, line in enumerate(text.decode("utf-8").split("\n")[:-1]):
+            phrase = line.split(" ")
+            if self._words.issuperset(phrase):
+                by_first_word.setdefault(phrase[0], []).append((place, phrase))
+        return by_first_word
 
 
 def find_files() -> tuple[Path, Path]:
@@ -211,94 +200,31 @@ def _replace_folder(made: Path, index: Path) -> None:
 
 
 def write_index(table: Path, folder: Path) -> None:
-    """Turn the paraphrase table into the arrays that `Paraphrases` reads."""
-    vocabulary = _Numbering()
-    sources, phrases, repeats = _Phrases(vocabulary), _Phrases(vocabulary), []
-    with gzip.open(table, "rt", encoding="utf-8", newline="\n") as stream:
-        while lines := list(islice(stream, _LINES_AT_ONCE)):
+    """Turn the paraphrase table into the files that `Paraphrases` reads."""
+    starts = [np.zeros(1, dtype=np.int64)]
+    with (folder / _SOURCES).open("wb") as sources, (folder / _PARAPHRASES).open("wb") as phrases:
+        for lines in _read_table(table):
             # The table lists a source's paraphrases one after the other.
-            runs = [(source, len(list(run))) for source, run in groupby(lines[1::3])]
-            sources.add([source for source, _ in runs])
-            repeats += [length for _, length in runs]
-            phrases.add(lines[2::3])
-    source_nodes, edges = _tree(*sources.arrays())
-    nodes = np.repeat(source_nodes, repeats)
-    order = np.argsort(nodes, kind="stable")
-    entries = np.searchsorted(nodes[order], np.arange(len(edges) + 2)).astype(np.uint32)
-    starts, words = _reordered(*phrases.arrays(), order)
-    arrays: tuple[NDArray[np.generic], ...] = (edges, entries, starts, words)
-    for name, array in zip(_FILES, arrays, strict=True):
-        np.save(folder / f"{name}.npy", array)
-    (folder / "words.txt").write_text("\n".join(vocabulary), encoding="utf-8", newline="\n")
-    names = [*(f"{name}.npy" for name in _FILES), "words.txt"]
-    sums = "".join(f"{name} {sha256_of(folder / name)}\n" for name in names)
+            own, others = lines[1::3], lines[2::3]
+            begins = np.flatnonzero(np.fromiter(chain([True], map(ne, own, own[1:])), dtype=bool))
+            sources.writelines(own[k] + b"\n" for k in begins.tolist())
+            phrases.writelines((b"\n".join(others), b"\n"))
+            ends = np.cumsum(np.fromiter(map(len, others), dtype=np.int64) + 1)
+            starts.append(starts[-1][-1] + ends[[*(begins[1:] - 1), -1]])
+    np.save(folder / _STARTS, np.concatenate(starts))
+    sums = "".join(
+        f"{name} {sha256_of(folder / name)}\n" for name in (_SOURCES, _PARAPHRASES, _STARTS)
+    )
     (folder / "sha256").write_text(sums, encoding="ascii")
 
 
-class _Numbering(dict[str, int]):
-    """Words -> numbers in the order of their first appearance."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
-
-
-class _Phrases:
-    """Lines of words, as numbers."""
-
-    def __init__(self, vocabulary: _Numbering) -> None:
-        self._vocabulary = vocabulary
-        self._words: list[NDArray[np.uint16]] = []
-        self._lengths: list[NDArray[np.uint8]] = []
-
-    def add(self, lines: Sequence[str]) -> None:
-        words = map(self._vocabulary.__getitem__, " ".join(lines).split())
-        self._words.append(np.fromiter(words, dtype=np.uint16))
-        lengths = (line.count(" ") + 1 for line in lines)
-        self._lengths.append(np.fromiter(lengths, dtype=np.uint8))
-
-    def arrays(self) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-        """Give all words in a row, and the number of words of each line."""
-        return np.concatenate(self._words), np.concatenate(self._lengths)
-
-
-def _tree(
-    words: NDArray[np.uint16], lengths: NDArray[np.uint8]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Build the tree of phrases, one word of depth at a time.
-
-    Returns
-    -------
-    nodes
-        (phrases,): the node at which each ends.
-    edges
-        (nodes - 1,): node left << 16 | word, ascending.
-    """
-    starts = _starts(lengths)
-    nodes = np.zeros(len(lengths), dtype=np.uint32)
-    edges: list[NDArray[np.uint64]] = []
-    count = 0
-    for depth in range(int(lengths.max())):
-        deep = np.flatnonzero(lengths > depth)
-        keys = nodes[deep].astype(np.uint64) << np.uint64(16) | words[starts[deep] + depth]
-        level, place = np.unique(keys, return_inverse=True)
-        nodes[deep] = place + count + 1
-        edges.append(level)
-        count += len(level)
-    return nodes, np.concatenate(edges)
-
-
-def _reordered(
-    words: NDArray[np.uint16], lengths: NDArray[np.uint8], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-    """Put phrases into another order: where each starts (and the last ends), their words."""
-    old = _starts(lengths)[:-1][order]
-    new = _starts(lengths[order])
-    source = np.repeat(old - new[:-1], lengths[order])
-    source += np.arange(new[-1], dtype=np.int32)
-    return new, words[source]
-
-
-def _starts(lengths: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Where each of several runs starts, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)], dtype=np.int32)
+def _read_table(table: Path) -> Iterator[list[bytes]]:
+    """Give the table's lines, three a paraphrase, many whole paraphrases at a time."""
+    rest = b""
+    with gzip.open(table) as stream:
+        while block := stream.read(_BYTES_AT_ONCE):
+            lines = (rest + block).split(b"\n")
+            whole = (len(lines) - 1) // 3 * 3  # the last line may go on in the next block
+            rest = b"\n".join(lines[whole:])
+            if whole:
+                yield lines[:whole]

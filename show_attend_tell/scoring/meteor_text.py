@@ -34,6 +34,7 @@ _STEPS = [
         ("([0-9])'s", r"\1 's"),
     )
 ]
+_PLAIN = re.compile("[A-Za-z0-9 ]*")  # nothing to settle: most captions
 _LETTER = re.compile(f"[{_LETTERS}]")
 _HIDDEN_DOTS = re.compile("(?:DOT)+")
 _SPACES = re.compile("[ \xa0\u2000-\u200a\u202f\u205f\u3000]+")
@@ -48,6 +49,8 @@ def normalise(line: str, prefixes: Mapping[str, bool]) -> list[str]:
     prefixes
         Abbreviations that keep their full stop -> only before a digit.
     """
+    if _PLAIN.fullmatch(line) and "DOT" not in line:
+        return line.lower().split()
     line = f" {line} "
     for pattern, replacement in _STEPS:
         line = pattern.sub(replacement, line)

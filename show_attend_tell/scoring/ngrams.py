@@ -1,10 +1,16 @@
 """N-grams of one to four words, counted together."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 ORDERS = 4
+
+
+def ngrams(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Give every run of one to four words."""
+    shifted = [words[start:] for start in range(ORDERS)]
+    return chain.from_iterable(zip(*shifted[:n], strict=False) for n in range(1, ORDERS + 1))
 
 
 def count_ngrams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
@@ -13,7 +19,4 @@ def count_ngrams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
     >>> count_ngrams("a dog a".split())[("a",)]
     2
     """
-    shifted = [words[start:] for start in range(ORDERS)]
-    return Counter(
-        chain.from_iterable(zip(*shifted[:n], strict=False) for n in range(1, ORDERS + 1))
-    )
+    return Counter(ngrams(words))

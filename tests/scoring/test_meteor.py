@@ -163,17 +163,32 @@ def test_word_forms_share_the_synsets_of_their_base(files: tuple[Path, Path]) ->
 def test_paraphrases_come_in_the_order_of_the_table(files: tuple[Path, Path]) -> None:
     words = ["next", "to", "beside", "by", "the", "side", "of", "following"]
     found = list(Paraphrases(find_index(files[1]), words).sources(["x", "next", "to"]))
-    assert [(start, length, list(phrases)) for start, length, phrases in found] == [
-        (1, 1, [("following",)]),
-        (1, 2, [("beside",), ("by", "the", "side", "of")]),
+    assert found == [
+        (1, 1, {"following": [(0, ["following"])]}),
+        (1, 2, {"beside": [(0, ["beside"])], "by": [(1, ["by", "the", "side", "of"])]}),
     ]
+
+
+@pytest.mark.parametrize("block", [1, 7, 40])
+def test_the_index_does_not_depend_on_the_blocks_it_was_read_in(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Where a block ends between two paraphrases of a phrase, both are found in their order."""
+    monkeypatch.setattr(meteor_data, "_BYTES_AT_ONCE", block)
+    words = [word for pair in PARAPHRASES for phrase in pair for word in phrase.split()]
+    paraphrases = Paraphrases(find_index(files[1]), words)
+    assert list(paraphrases.sources(["next", "to"])) == [
+        (0, 1, {"following": [(0, ["following"])]}),
+        (0, 2, {"beside": [(0, ["beside"])], "by": [(1, ["by", "the", "side", "of"])]}),
+    ]
+    assert [length for _, length, _ in paraphrases.sources(["in", "front", "of"])] == [3]
 
 
 def test_paraphrases_with_words_nobody_used_are_left_out(files: tuple[Path, Path]) -> None:
     found = list(
         Paraphrases(find_index(files[1]), ["next", "to", "beside"]).sources(["next", "to"])
     )
-    assert [list(phrases) for _, _, phrases in found] == [[("beside",)]]
+    assert [list(phrases) for _, _, phrases in found] == [["beside"]]
 
 
 def test_the_index_is_made_once(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +198,7 @@ def test_the_index_is_made_once(files: tuple[Path, Path], monkeypatch: pytest.Mo
     assert [path.name for path in index.parent.iterdir()] == [index.name]
 
 
-@pytest.mark.parametrize("name", ["edges.npy", "phrases.npy", "words.txt"])
+@pytest.mark.parametrize("name", ["starts.npy", "sources.txt", "paraphrases.txt"])
 def test_a_damaged_index_is_made_again(files: tuple[Path, Path], name: str) -> None:
     index = find_index(files[1])
     whole = (index / name).read_bytes()
