@@ -57,10 +57,10 @@ class FeatureStore:
         self.index = index
         self.examples = tuple(examples)
         train = [row for row, example in enumerate(examples) if example.split == "train"]
-        self._order_in_train = {row: order for order, row in enumerate(train)}
         # What each row of the features is: which example, seen in which view.
         self.seen = [(row, 0) for row in range(len(examples))]
         self.seen += [(row, view) for view in range(1, index.views) for row in train]
+        self._row_of = {pair: row for row, pair in enumerate(self.seen)}
 
     @classmethod
     def create(cls, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> "FeatureStore":
@@ -155,10 +155,7 @@ class FeatureStore:
 
     def row_in_view(self, row: int, view: int) -> int:
         """Where the features of a training picture's further view are; view 0 is the row itself."""
-        if view == 0:
-            return row
-        train = self._order_in_train
-        return len(self.examples) + (view - 1) * len(train) + train[row]
+        return self._row_of[row, view]
 
     def refuse_half_made(self) -> None:
         """Refuse a store that `sat prepare` has not finished; pictures it skipped are no reason."""

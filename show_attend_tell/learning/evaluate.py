@@ -13,9 +13,10 @@ from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.scoring import BLEU, RECIPES, Score, meteor, score_captions
+from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
+from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.telling.search import Search, Told, tell
 
@@ -72,7 +73,7 @@ def evaluate(
     captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
     people = references(store, rows)
     bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
-    others = ["ROUGE-L", "CIDEr-D", *([] if meteor.why_not() else ["METEOR"])]
+    others = [name for name in choose_metrics()[0] if name not in BLEU]
     scores = {
         recipe: score_captions(
             captions,

@@ -41,7 +41,10 @@ def soft_cost(
     double_stochastic: float,
     label_smoothing: float,
 ) -> Cost:
-    """The cost of the soft model. captions: (batch, steps), padded with PADDING."""
+    """The cost of words and double stochasticity, all there is for soft attention.
+
+    captions: (batch, steps), padded with PADDING.
+    """
     told = captions != PADDING  # (B, T)
     rows = told.flatten().nonzero().squeeze(1)
     readout = lesson.readout.flatten(0, 1)[rows]  # (words, m)
