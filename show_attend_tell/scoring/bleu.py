@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.scoring.ngrams import ORDERS, count_ngrams
+from show_attend_tell.scoring.ngrams import ORDERS, NgramCounts
 
 TINY, SMALL = 1e-15, 1e-9
 
@@ -32,24 +32,19 @@ def bleu_rows(
     guessed n-grams for n = 1..4, words of the caption, words of the reference nearest in length
     (the shorter of two equally near).
     """
-    return np.array(
-        [
-            _row(candidate.split(), [reference.split() for reference in own])
-            for candidate, own in zip(candidates, references, strict=True)
-        ],
-        dtype=np.float64,
-    )
-
-
-def _row(words: list[str], references: list[list[str]]) -> list[int]:
-    reference_counts = [count_ngrams(reference) for reference in references]
-    correct = [0] * ORDERS
-    for ngram, count in count_ngrams(words).items():
-        most = max([counts.get(ngram, 0) for counts in reference_counts])
-        correct[len(ngram) - 1] += min(count, most)
-    guessed = [max(0, len(words) - n) for n in range(ORDERS)]
-    closest = min((abs(len(reference) - len(words)), len(reference)) for reference in references)
-    return [*correct, *guessed, len(words), closest[1]]
+    counts = NgramCounts.of(candidates, references)
+    own, theirs = counts.shared()
+    most = np.zeros_like(counts.count)
+    np.maximum.at(most, own, counts.count[theirs])
+    correct = counts.sums(np.minimum(counts.count, most))[: len(candidates)]
+    words, others = np.split(counts.lengths, [len(candidates)])
+    guessed = np.maximum(0, words[:, np.newaxis] - np.arange(ORDERS))
+    # The difference decides, and of equal ones the length: as one number, the smallest.
+    picture, base = counts.picture[len(candidates) :], counts.lengths.max() + 1
+    nearness = np.abs(others - words[picture]) * base + others
+    first_reference = np.searchsorted(picture, np.arange(len(candidates)))
+    closest = np.minimum.reduceat(nearness, first_reference) % base
+    return np.column_stack([correct, guessed, words, closest]).astype(np.float64)
 
 
 def bleu(sums: NDArray[np.float64], order: int, *, brevity_penalty: bool) -> NDArray[np.float64]:

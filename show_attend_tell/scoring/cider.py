@@ -5,11 +5,8 @@ divided by the caption's length, nothing is stemmed, and lengths are compared in
 """
 
 import json
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
-from show_attend_tell.scoring.ngrams import ORDERS, count_ngrams, ngrams
+from show_attend_tell.scoring.ngrams import ORDERS, NgramCounts
 
 SIGMA = 6.0  # bigrams by which lengths may differ before it costs much
 
@@ -40,12 +37,10 @@ class DocumentFrequencies:
     @classmethod
     def of(cls, references: Iterable[Sequence[str]], name: str = "refs") -> "DocumentFrequencies":
         """Count the tokenised references of each picture."""
-        counts: Counter[Ngram] = Counter()
-        pictures = 0
-        for own in references:
-            pictures += 1
-            counts.update(set(chain.from_iterable(ngrams(text.split()) for text in own)))
-        return cls(name, pictures, counts)
+        own = list(references)
+        counts = NgramCounts.of([""] * len(own), own)
+        frequencies = counts.pictures_with().tolist()
+        return cls(name, len(own), dict(zip(counts.phrases(), frequencies, strict=True)))
 
     def save(self, path: Path) -> None:
         """Write the table as JSON."""
@@ -69,13 +64,6 @@ class DocumentFrequencies:
             ) from error
 
 
-@dataclass(frozen=True)
-class _Vector:
-    weights: dict[Ngram, float]
-    norms: list[float]  # of each order
-    bigrams: int
-
-
 def cider_rows(
     candidates: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -87,41 +75,29 @@ def cider_rows(
     -------
     (captions, 2): the score, from 0 to 10; 1.
     """
-    frequencies = frequencies or DocumentFrequencies.of(references)
-    log_pictures = math.log(max(1, frequencies.pictures))
+    counts = NgramCounts.of(candidates, references)
+    if frequencies:
+        pictures = frequencies.pictures
+        known = np.array([frequencies.counts.get(phrase, 0) for phrase in counts.phrases()])
+    else:
+        pictures = len(candidates)
+        known = counts.pictures_with()
     # An n-gram in every picture weighs nothing; one in no picture weighs like one in a single one.
-    rarity = {
-        ngram: log_pictures - math.log(max(1, count)) for ngram, count in frequencies.counts.items()
-    }
+    rarity = np.log(max(1, pictures)) - np.log(np.maximum(1, known))
+    weights = counts.count * rarity[counts.ngram]
+    norms = np.sqrt(counts.sums(weights**2))
 
-    def vector(text: str) -> _Vector:
-        words = text.split()
-        weights: dict[Ngram, float] = {}
-        squares = [0.0] * ORDERS
-        for ngram, count in count_ngrams(words).items():
-            weight = weights[ngram] = count * rarity.get(ngram, log_pictures)
-            squares[len(ngram) - 1] += weight * weight
-        return _Vector(weights, [math.sqrt(square) for square in squares], max(0, len(words) - 1))
-
-    scores = []
-    for candidate, own in zip(candidates, references, strict=True):
-        caption = vector(candidate)
-        alike = sum(_similarity(caption, vector(reference)) for reference in own)
-        scores.append(10 * alike / ORDERS / len(own))
+    # Cosines of a caption with each reference, its weights clipped at the reference's.
+    own, theirs = counts.shared()
+    products = np.zeros_like(weights)
+    products[theirs] = np.minimum(weights[own], weights[theirs]) * weights[theirs]
+    of_reference = slice(len(candidates), None)
+    picture = counts.picture[of_reference]
+    product = counts.sums(products)[of_reference]
+    norm = norms[picture] * norms[of_reference]
+    cosines = np.divide(product, norm, out=np.zeros_like(product), where=product != 0).sum(axis=1)
+    bigrams = np.maximum(0, counts.lengths - 1)
+    distance = bigrams[picture] - bigrams[of_reference]
+    alike = cosines * np.exp(-(distance**2) / (2 * SIGMA**2))
+    scores = 10 / ORDERS * np.bincount(picture, alike) / np.bincount(picture)
     return np.column_stack([scores, np.ones(len(scores))])
-
-
-def _similarity(caption: _Vector, reference: _Vector) -> float:
-    """Add up the orders' cosines, with a caption's weight clipped at the reference's."""
-    products = [0.0] * ORDERS
-    for ngram, weight in caption.weights.items():
-        other = reference.weights.get(ngram)
-        if other:
-            products[len(ngram) - 1] += min(weight, other) * other
-    cosines = sum(
-        product / (norm * other_norm)
-        for product, norm, other_norm in zip(products, caption.norms, reference.norms, strict=True)
-        if product
-    )
-    distance = caption.bigrams - reference.bigrams
-    return cosines * math.exp(-(distance**2) / (2 * SIGMA**2))

@@ -16,7 +16,8 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import tokens
 from show_attend_tell.scoring.bleu import bleu, bleu_rows
 from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
-from show_attend_tell.scoring.meteor import meteor, meteor_rows
+from show_attend_tell.scoring.meteor import meteor
+from show_attend_tell.scoring.meteor_halves import meteor_rows_in_halves
 from show_attend_tell.scoring.ngrams import ORDERS
 from show_attend_tell.scoring.rouge import rouge_rows
 from show_attend_tell.scoring.spice import spice_rows
@@ -74,7 +75,7 @@ METRICS = {
         for name in ("bp", "nobp")
         for order in range(1, ORDERS + 1)
     },
-    "METEOR": Metric(meteor_rows, meteor, "meteor:1.5,en,rank,norm"),
+    "METEOR": Metric(meteor_rows_in_halves, meteor, "meteor:1.5,en,rank,norm"),
     "ROUGE-L": Metric(rouge_rows, mean, "rougeL:b1.2"),
     "CIDEr-D": Metric(cider_rows, mean, "cider:D,s6,df-refs"),
     "SPICE": Metric(spice_rows, mean, "spice:1.0,corenlp-3.6.0"),
@@ -154,7 +155,9 @@ def measure(
         for name in metrics
     }
     if "METEOR" in chosen:
-        chosen["METEOR"] = replace(chosen["METEOR"], count=partial(meteor_rows, watch=watch))
+        chosen["METEOR"] = replace(
+            chosen["METEOR"], count=partial(meteor_rows_in_halves, watch=watch)
+        )
     if frequencies and "CIDEr-D" in chosen:
         count = partial(cider_rows, frequencies=frequencies)
         chosen["CIDEr-D"] = Metric(count, mean, f"cider:D,s6,df-{frequencies.name}")

@@ -224,25 +224,25 @@ def java_hash(text: str) -> int:
 
 def _compare(caption: "_Side", reference: "_Side") -> list[int]:
     """Align a caption with a reference: the 23 statistics."""
-    return _count(caption.line, reference.line, _choose(_find_matches(caption, reference)))
+    return _count(caption, reference, _choose(_find_matches(caption, reference)))
 
 
-def _count(caption: Line, reference: Line, chosen: Sequence[Match]) -> list[int]:
+def _count(caption: "_Side", reference: "_Side", chosen: Sequence[Match]) -> list[int]:
     matched = [[0, 0, 0, 0] for _ in WEIGHTS]  # content words of both, function words of both
     chunks, end, caption_end = 0, -1, -1
     for kind, start, length, caption_start, caption_length in chosen:
         # Matched words that follow each other in both lines are one chunk.
         chunks += (start, caption_start) != (end, caption_end)
         end, caption_end = start + length, caption_start + caption_length
-        for word in caption[caption_start:caption_end]:
+        for word in caption.line[caption_start:caption_end]:
             matched[kind][2 * word.is_function] += 1
-        for word in reference[start:end]:
+        for word in reference.line[start:end]:
             matched[kind][2 * word.is_function + 1] += 1
     return [
-        len(caption),
-        len(reference),
-        sum(word.is_function for word in caption),
-        sum(word.is_function for word in reference),
+        len(caption.line),
+        len(reference.line),
+        caption.function_words,
+        reference.function_words,
         *(count for counts in matched for count in counts),
         chunks,
         sum(match.caption_length for match in chosen),
@@ -255,6 +255,8 @@ class _Side:
 
     def __init__(self, line: Line, paraphrases: Paraphrases) -> None:
         self.line = line
+        self.hashes = [word.hash for word in line]
+        self.function_words = sum([word.is_function for word in line])
         self.texts = [word.text for word in line]
         self.places = _grouped((text, place) for place, text in enumerate(self.texts))
         self.sources = list(paraphrases.sources(self.texts))
@@ -268,43 +270,6 @@ def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
         else:
             groups[key] = [value]
     return groups
-
-
-def _find_matches(caption: _Side, reference: _Side) -> list[list[Match]]:
-    """List the possible matches by where they start in the reference, in METEOR's order."""
-    same = [word.hash for word in caption.line] == [word.hash for word in reference.line]
-    matches: list[list[Match]] = []
-    for j, word in enumerate(reference.line):
-        found = [
-            (kind, i)
-            for text in word.relatives.keys() & caption.places.keys()
-            for kind in word.relatives[text]
-            for i in caption.places[text]
-            if kind == EXACT or not same
-        ]
-        matches.append([Match(kind, j, 1, i, 1) for kind, i in sorted(found)])
-    if same:
-        return matches
-    for j, length, i, caption_length in _paraphrased(reference, caption):
-        matches[j].append(Match(PARAPHRASE, j, length, i, caption_length))
-    for i, caption_length, j, length in _paraphrased(caption, reference):
-        matches[j].append(Match(PARAPHRASE, j, length, i, caption_length))
-    return matches
-
-
-def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int]]:
-    """Find what the other line paraphrases: start and length here, start and length there."""
-    texts, places = other.texts, other.places
-    for start, length, paraphrases in side.sources:
-        found = [
-            (entry, place, len(phrase))
-            for first in paraphrases.keys() & places.keys()
-            for entry, phrase in paraphrases[first]
-            for place in places[first]
-            if texts[place : place + len(phrase)] == phrase
-        ]
-        for _, place, other_length in sorted(found):
-            yield start, length, place, other_length
 
 
 # A partial alignment is judged by one number, the smaller the better: fewer of these.
@@ -325,8 +290,7 @@ class _Step(NamedTuple):
 
 
 @lru_cache(maxsize=100_000)  # the same few thousand come again and again
-def _step(match: Match) -> _Step:
-    kind, start, length, caption_start, caption_length = match
+def _step(kind: int, start: int, length: int, caption_start: int, caption_length: int) -> _Step:
     # Anything but an exact match counts half, cut off in each line: one word counts nothing.
     share = 1 if kind == EXACT else 2
     return _Step(
@@ -337,8 +301,46 @@ def _step(match: Match) -> _Step:
         start + length,
         caption_start,
         caption_start + caption_length,
-        match,
+        Match(kind, start, length, caption_start, caption_length),
     )
+
+
+def _find_matches(caption: _Side, reference: _Side) -> list[list[_Step]]:
+    """List the possible matches by where they start in the reference, in METEOR's order."""
+    same = caption.hashes == reference.hashes
+    matches: list[list[_Step]] = []
+    for j, word in enumerate(reference.line):
+        found = [
+            (kind, i)
+            for text in word.relatives.keys() & caption.places.keys()
+            for kind in word.relatives[text]
+            for i in caption.places[text]
+            if kind == EXACT or not same
+        ]
+        found.sort()
+        matches.append([_step(kind, j, 1, i, 1) for kind, i in found])
+    if same:
+        return matches
+    for j, length, i, caption_length in _paraphrased(reference, caption):
+        matches[j].append(_step(PARAPHRASE, j, length, i, caption_length))
+    for i, caption_length, j, length in _paraphrased(caption, reference):
+        matches[j].append(_step(PARAPHRASE, j, length, i, caption_length))
+    return matches
+
+
+def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int]]:
+    """Find what the other line paraphrases: start and length here, start and length there."""
+    texts, places = other.texts, other.places
+    for start, length, paraphrases in side.sources:
+        found = [
+            (entry, place, len(phrase))
+            for first in paraphrases.keys() & places.keys()
+            for entry, phrase in paraphrases[first]
+            for place in places[first]
+            if texts[place : place + len(phrase)] == phrase
+        ]
+        for _, place, other_length in sorted(found):
+            yield start, length, place, other_length
 
 
 # Rank, words used of the caption and of the reference (a bit each), end of the last match in the
@@ -346,9 +348,8 @@ def _step(match: Match) -> _Step:
 _State = tuple[int, int, int, int, int, Any]
 
 
-def _choose(matches: list[list[Match]]) -> list[Match]:
+def _choose(steps: list[list[_Step]]) -> list[Match]:
     """Search for the best alignment with a beam, word after word of the reference."""
-    steps = [[_step(match) for match in own] for own in matches]
     fixed = _find_fixed(steps)
     caption_used = sum(step.caption_bits for step in fixed.values())
     used = sum(step.bits for step in fixed.values())
