@@ -56,6 +56,9 @@ class Look(str, Enum):
     sampled = "sampled"
 
 
+LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
+
+
 class Existing(str, Enum):
     """What becomes of an output file that is there already."""
 
@@ -316,6 +319,7 @@ def evaluate(
             show_default="the recipe's",
         ),
     ] = None,
+    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -351,11 +355,10 @@ def evaluate(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    options = model.recipe.search
+    asked = {"beam": beam, "length_power": length_power, "look": look and look.value}
     search = Search(
-        beam=options.beam if beam is None else beam,
-        length_power=options.length_power if length_power is None else length_power,
-        max_words=options.max_words,
+        **model.recipe.search.model_dump()
+        | {name: value for name, value in asked.items() if value is not None}
     )
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
@@ -480,7 +483,7 @@ def score(
     if json:
         terminal.print_json({**report.facts(made), "references": people.source, "notes": notes})
     elif markdown:
-        print(report.markdown(made))
+        terminal.print_line(report.markdown(made))
     else:
         report.print_report(made, terminal.console())
 
@@ -576,9 +579,7 @@ def caption(
     seed: Annotated[
         int, typer.Option(help="For --sample and --look sampled: the same one, the same captions.")
     ] = 0,
-    look: Annotated[
-        Look, typer.Option(help="Look at all places as weighed, at the likeliest, or at one drawn.")
-    ] = Look.expected,
+    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV: picture, caption, confidence.")] = False,
     out: Annotated[
@@ -630,7 +631,7 @@ def caption(
         n_best=n_best,
         temperature=(1.0 if temperature is None else temperature) if sample else None,
         seed=seed,
-        look=look.value,
+        look=look.value if look else captioner.search.look,
     )
     names, sources = list_pictures(pictures)
     failed = 0
@@ -639,7 +640,6 @@ def caption(
         waiting = [i for i, name in enumerate(names) if not (file and file.has(name))]
         if len(waiting) < len(names):
             say.print(f"{len(names) - len(waiting):,} pictures have their captions already")
-        held.enter_context(terminal.quiet_when_the_reader_leaves())
         if form.header and not file:
             terminal.print_line(form.header)
         # Captions that appear in the terminal are progress enough.
@@ -698,7 +698,8 @@ def draw(
     for path in map(Path, names):
         told, upright = captioner(path), open_picture(path)
         items.append((path.name, told, upright))
-        terminal.print_line(printable(told.text))
+        named = f"{printable(path.name)}\t" if len(names) > 1 else ""
+        terminal.print_line(named + printable(told.text))
     if out.suffix.lower() == ".png":
         image = drawing.draw(told, upright)
         write_atomically(out, lambda stream: image.save(stream, format="PNG"))

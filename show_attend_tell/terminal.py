@@ -3,9 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,9 +22,14 @@ from rich.text import Text
 from show_attend_tell.errors import UserError, printable
 
 
+class _QuietConsole(Console):
+    def on_broken_pipe(self) -> None:
+        _end_quietly()
+
+
 def console(*, stderr: bool = False) -> Console:
     """Results go to standard output, everything else to standard error."""
-    return Console(stderr=stderr, highlight=False)
+    return _QuietConsole(stderr=stderr, highlight=False)
 
 
 def plain(text: str) -> str:
@@ -43,12 +46,15 @@ def complain(error: UserError) -> None:
 
 def print_json(value: Any) -> None:
     """For machines, on standard output."""
-    print(json.dumps(value, ensure_ascii=not _speaks_unicode(), indent=1))
+    print_line(json.dumps(value, ensure_ascii=not _speaks_unicode(), indent=1))
 
 
 def print_line(text: str) -> None:
     """A line of a result; it has left before the next one begins."""
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _end_quietly()
 
 
 def _speaks_unicode() -> bool:
@@ -56,15 +62,11 @@ def _speaks_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
-@contextmanager
-def quiet_when_the_reader_leaves() -> Iterator[None]:
-    """End without a word when nobody reads standard output any more, as behind `| head`."""
-    try:
-        yield
-    except BrokenPipeError:
-        # What is still in the buffer goes nowhere, instead of failing at the very end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+def _end_quietly() -> NoReturn:
+    """Leave without a word when nobody reads standard output any more, as behind `| head`."""
+    # What is still in the buffer goes nowhere, instead of failing at the very end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
 
 
 def duration(seconds: float) -> str:
@@ -170,7 +172,7 @@ def print_scores(facts: dict[str, Any]) -> None:
     search = facts["search"]
     table = Table(
         title=f"{facts['run']}, {facts['split']}: {facts['pictures']:,} pictures, "
-        f"beam {search['beam']}, length power {search['length_power']:g}",
+        f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}",
         title_justify="left",
     )
     table.add_column("recipe of scoring")

@@ -1,6 +1,7 @@
 """The exported model: the same numbers as PyTorch, without PyTorch."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 import torch
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.learning.card import write_card
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.evaluate import caption_rows
+from show_attend_tell.learning.evaluate import caption_rows, evaluate, write_evaluation
 from show_attend_tell.learning.export import export_model, round_matrices
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
@@ -131,12 +133,45 @@ def no_facts(folder: Path) -> None:
 def test_a_damaged_folder_is_refused_in_a_sentence(
     harm: object, words: str, model: ExportedModel, tmp_path: Path
 ) -> None:
-    import shutil
-
     shutil.copytree(model.folder, tmp_path / "model")
     harm(tmp_path / "model")  # type: ignore[operator]
     with pytest.raises(UserError, match=words):
         ExportedModel(tmp_path / "model")
+
+
+def test_the_search_chosen_on_dev_comes_with_the_model(
+    model: ExportedModel, tmp_path: Path
+) -> None:
+    shutil.copytree(model.folder, tmp_path / "model")
+    facts = json.loads((tmp_path / "model" / "model.json").read_text())
+    facts |= {"beam": 7, "length_power": 0.5, "max_words": 9, "look": "most-likely"}
+    (tmp_path / "model" / "model.json").write_text(json.dumps(facts))
+    search = Captioner(ExportedModel(tmp_path / "model")).search
+    assert search == Search(beam=7, length_power=0.5, max_words=9, look="most-likely")
+
+
+def test_the_card_says_what_the_model_is_and_how_well_it_tells(run: Run, tmp_path: Path) -> None:
+    card = (run.folder / "model" / "README.md").read_text()
+    assert "efficientnet-lite0, 2 × 2 places of 1280 numbers" in card
+    assert "Apache-2.0 (Google)" in card
+    assert "`sat evaluate` before `sat export`" in card
+    assert "attention_width" in card
+
+    shutil.copytree(run.folder, tmp_path / "run")
+    copy = Run.open(tmp_path / "run")
+    search = Search(beam=2, max_words=6)
+    store = small_store(run.folder.parent)
+    made = evaluate(copy, store, "dev", search)
+    write_evaluation(made, copy, "dev", search, copy.folder)
+    card = write_card(copy)
+    bleu = " / ".join(
+        f"{100 * made.scores['plain'][f'BLEU-{n}-nobp'].value:.1f}" for n in (1, 2, 3, 4)
+    )
+    assert f"| plain | {bleu} |" in card
+    assert "4 dev pictures, beam 2" in card
+
+    copy.meta["epoch"] += 1  # trained on since
+    assert "`sat evaluate` before `sat export`" in write_card(copy)
 
 
 def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:

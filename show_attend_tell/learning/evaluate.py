@@ -101,6 +101,7 @@ def write_evaluation(
             "beam": search.beam,
             "length_power": search.length_power,
             "max_words": search.max_words,
+            "look": search.look,
         },
         "model": {
             "epoch": run.meta["epoch"],

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
 from show_attend_tell.learning.attention import Places
+from show_attend_tell.learning.card import write_card
 from show_attend_tell.learning.decoder import Decoder, Dropout, State
 from show_attend_tell.learning.encoders import Encoder, make_encoder
 from show_attend_tell.learning.run import Run, versions
@@ -55,7 +56,7 @@ def export_model(
     encoder_weights: str | Path | None = None,
     example: Path | None = None,
 ) -> None:
-    """Write the model folder of a run: four graphs, `model.json`, and a card to be completed.
+    """Write the model folder of a run: four graphs, `model.json`, and the card.
 
     Parameters
     ----------
@@ -96,6 +97,7 @@ def export_model(
         beam=search.beam,
         length_power=search.length_power,
         max_words=search.max_words,
+        look=search.look,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={
             "encoder": features.encoder,
@@ -108,6 +110,7 @@ def export_model(
         },
     )
     _write_facts(folder, facts)
+    write_text(folder / "README.md", write_card(run))
     if example:
         _write_facts(folder, _with_example(folder, facts, example))
 

@@ -27,6 +27,7 @@ from pydantic import (
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import METRICS
+from show_attend_tell.telling.search import Look
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -136,6 +137,7 @@ class SearchSection(_Section):
     beam: PositiveInt = 5
     length_power: NonNegativeFloat = 0.0  # score divided by length to this power; 0.0: raw sum
     max_words: PositiveInt = 30
+    look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
 
 
 class Recipe(_Section):

@@ -354,10 +354,7 @@ class _Trainer:
         judged.load_state_dict(self.average or self.decoder.state_dict())
         judged.eval()
         rows = self.store.rows("dev")
-        options = self.recipe.search
-        search = Search(
-            beam=options.beam, length_power=options.length_power, max_words=options.max_words
-        )
+        search = Search(**self.recipe.search.model_dump())
         captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
         stop_on = self.recipe.training.stop_on
         metrics = [*(f"{name}-bp" for name in BLEU), stop_on]

@@ -50,7 +50,10 @@ class Captioner:
         self.model = model
         facts = model.facts
         self.search = Search(
-            beam=facts.beam, length_power=facts.length_power, max_words=facts.max_words
+            beam=facts.beam,
+            length_power=facts.length_power,
+            max_words=facts.max_words,
+            look=facts.look,
         )
 
     @overload

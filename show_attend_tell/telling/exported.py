@@ -15,6 +15,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import sha256_of
 from show_attend_tell.telling.model import Arrays, Floats, Integers
+from show_attend_tell.telling.search import Look
 
 FORMAT = 1
 GRAPHS = ("encode", "start", "look", "advance")
@@ -44,6 +45,7 @@ class ModelFacts(BaseModel):
     beam: int  # of the search that was chosen on dev
     length_power: float
     max_words: int
+    look: Look = "expected"
     files: dict[str, str]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions
     example: Example | None = None  # for `sat doctor`

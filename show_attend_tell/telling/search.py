@@ -8,7 +8,7 @@ done; what is told about one never depends on the others.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from show_attend_tell.errors import UserError
 from show_attend_tell.telling.model import Floats, Integers, Teller
 
+Look = Literal["expected", "most-likely", "sampled"]
 # (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
 Pointing = Callable[[Floats, int, Integers], Floats]
 
@@ -37,7 +38,7 @@ class Search:
     seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
     # What is put in the place of the model's attention: alpha itself, its most likely place, a
     # place drawn from it, or what a person's function returns.
-    look: Literal["expected", "most-likely", "sampled"] | Pointing = "expected"
+    look: Look | Pointing = "expected"
 
     def __post_init__(self) -> None:
         sampling = self.temperature is not None
@@ -64,7 +65,7 @@ class Search:
             "above 0 (for greedy search set beam to 1 and no temperature)",
         )
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
-        looks = ("expected", "most-likely", "sampled")
+        looks = get_args(Look)
         _require(
             callable(self.look) or self.look in looks,
             "look",

@@ -16,7 +16,7 @@ from rich.console import Console
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import BLEU, meteor, report, score_captions
 from show_attend_tell.scoring.meteor_data import MISSING
-from tests.conftest import Sat
+from tests.conftest import SAT, Sat
 from tests.scoring import caption_files as files
 from tests.scoring.caption_files import (
     FORMATS,
@@ -257,6 +257,19 @@ def test_a_pipe_gets_plain_columns(sat: Sat, pair_: list[Path]) -> None:
     ):
         assert words in out
     assert "unseen" not in out
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
+def test_the_command_ends_quietly_when_its_reader_has_left(
+    pair_: list[Path], form: list[str]
+) -> None:
+    with subprocess.Popen(
+        [*SAT, "score", *pair_, *QUICK, *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_a_terminal_gets_drawn_tables_of_usual_width() -> None:

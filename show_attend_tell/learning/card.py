@@ -1,0 +1,116 @@
+"""The card of a model folder: what it is, learned from, scores, and cannot do."""
+
+import json
+from typing import Any
+
+import tomli_w
+
+from show_attend_tell.learning.recipe import Recipe
+from show_attend_tell.learning.run import Run
+
+# By the beginning of the encoder's name, and by the layout of the data set.
+ENCODER_LICENCES = {
+    "efficientnet-lite": "Apache-2.0 (Google), learned from ImageNet",
+    "vgg": "Creative Commons Attribution 4.0 (Visual Geometry Group, University of Oxford), "
+    "learned from ImageNet",
+}
+DATA_LICENCES = {
+    "flickr8k": "Flickr8k (Hodosh, Young and Hockenmaier 2013); its pictures belong to their "
+    "photographers and are for research; none is part of this folder",
+}
+ELSEWHERE = "under the terms of where you got it"
+
+
+def write_card(run: Run) -> str:
+    """Say in Markdown what a person should know before using the model of a run."""
+    features = run.features
+    encoder_licence = next(
+        (text for name, text in ENCODER_LICENCES.items() if features.encoder.startswith(name)),
+        ELSEWHERE,
+    )
+    places = " × ".join(map(str, features.grid))
+    parts = [
+        f"# {run.folder.name}: captions with {run.recipe.model.attention} attention",
+        "One English sentence for a photograph, and for each of its words where it looked. "
+        "Made by `sat export` of show_attend_tell, after *Show, Attend and Tell* "
+        "(Xu et al., ICML 2015).",
+        "```sh\nsat caption --model . photo.jpg\nsat draw --model . photo.jpg photo.html\n```",
+        "## What it is",
+        f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers.\n"
+        f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
+        f"{len(run.vocabulary):,} words.\n"
+        f"- Learned from the captions of {features.layout}; chosen by dev "
+        f"{run.recipe.training.stop_on}, epoch {run.meta['epoch']}.",
+        "## Scores",
+        _scores(run),
+        "## Limits",
+        "It knows what its data set shows and the words people used for it; of anything else it "
+        "tells something that sounds alike. It miscounts, takes one colour, sex or age for "
+        "another, and repeats what its describers assumed about people. A caption is a first "
+        "draft of an alt text for a person to read, never a fact about who or what is shown.",
+        "## Licences",
+        f"- Encoder weights: {encoder_licence}.\n"
+        f"- Data: {DATA_LICENCES.get(features.layout, f'{features.layout}, {ELSEWHERE}')}.\n"
+        "- Decoder weights and code: MIT.",
+        "## Recipe",
+        f"```toml\n{_toml(run.recipe)}```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _toml(recipe: Recipe) -> str:
+    return tomli_w.dumps(recipe.model_dump(exclude_none=True))
+
+
+def _scores(run: Run) -> str:
+    path = run.folder / "scores.json"
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if not result or not _is_of(run, result):
+        return (
+            f"Dev BLEU-4 while training: {100 * run.meta['BLEU-4']:.1f}. `sat evaluate` before "
+            "`sat export` puts the scores of a split here."
+        )
+    search = result["search"]
+    rows = [
+        f"| {recipe} | {_row(scores)} | "
+        + ", ".join(
+            f"{name} {100 * score['value']:.1f}"
+            for name, score in scores.items()
+            if not name.startswith("BLEU")
+        )
+        + " |"
+        for recipe, scores in result["scores"].items()
+    ]
+    return "\n".join(
+        [
+            f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
+            f"length power {search['length_power']:g}; × 100.",
+            "",
+            "| recipe of scoring | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "Signatures: "
+            + "; ".join(
+                f"`{scores['BLEU-4-bp']['signature']}`" for scores in result["scores"].values()
+            )
+            + ".",
+        ]
+    )
+
+
+def _is_of(run: Run, result: dict[str, Any]) -> bool:
+    """Whether scores belong to the weights that are there now."""
+    model = result["model"]
+    return bool(
+        model["epoch"] == run.meta["epoch"] and model["vocabulary"] == run.vocabulary.sha256
+    )
+
+
+def _row(scores: dict[str, dict[str, Any]]) -> str:
+    return " | ".join(
+        " / ".join(
+            f"{100 * scores[f'BLEU-{order}-{penalty}']['value']:.1f}" for order in (1, 2, 3, 4)
+        )
+        for penalty in ("nobp", "bp")
+    )
