@@ -2,7 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test check install clean
+.PHONY: demo test check install clean
+
+# Captions of the pictures in examples/ by the model that ships, and a page that shows where each word looked; no PyTorch.
+demo: .venv/.base
+	$(BIN)/sat draw examples demo.html
 
 test: install
 	$(BIN)/python -m pytest -n auto
@@ -16,9 +20,13 @@ check: install
 
 install: .venv/.installed
 
-# torch by exact version first: where a CPU build is offered it is this one; an open range may pull gigabytes of CUDA.
-.venv/.installed: pyproject.toml
+.venv/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+# torch by exact version first: where a CPU build is offered it is this one; an open range may pull gigabytes of CUDA.
+.venv/.installed: .venv/.base
 	$(BIN)/python -m pip install -q torch==2.13.0
 	$(BIN)/python -m pip install -q -e ".[train,meteor,dev]"
 	touch $@

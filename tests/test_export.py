@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -137,6 +139,18 @@ def test_a_damaged_folder_is_refused_in_a_sentence(
     harm(tmp_path / "model")  # type: ignore[operator]
     with pytest.raises(UserError, match=words):
         ExportedModel(tmp_path / "model")
+
+
+def test_onnx_runtime_makes_one_node_of_every_layer(model: ExportedModel, tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(
+        model.folder / "encode.onnx", options, providers=["CPUExecutionProvider"]
+    )
+    nodes = [node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node]
+    assert nodes.count("Conv") > 30
+    assert not {"BatchNormalization", "Clip", "CastLike", "Expand"} & set(nodes)
 
 
 def test_the_search_chosen_on_dev_comes_with_the_model(

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -174,9 +175,7 @@ def read_picture(
     name = name or _name(source)
     # Whole, at once: what is checked is what is decoded, even of a file that somebody is writing.
     content = _read(source, name)
-    with warnings.catch_warnings():
-        # Pillow warns of large pictures and odd metadata; our own limits decide.
-        warnings.simplefilter("ignore")
+    with _WARNINGS_IGNORED:
         picture = _identify(content, name)
         _refuse_too_large(picture, name)
         try:
@@ -190,6 +189,34 @@ def read_picture(
             raise
         except Exception as error:  # damage can raise nearly anything from Pillow's plug-ins
             raise _damaged(name, error) from error
+
+
+class _Ignored:
+    """Pillow warns of large pictures and odd metadata, where our own limits decide.
+
+    Filters of warnings belong to all threads: the first reader sets them, the last one restores.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._readers = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.simplefilter("ignore")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if self._readers == 0:
+                self._before.__exit__(None, None, None)
+
+
+_WARNINGS_IGNORED = _Ignored()
 
 
 def read_image(image: Image.Image) -> Opened:

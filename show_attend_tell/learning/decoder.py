@@ -108,11 +108,21 @@ class Decoder(nn.Module):
         return self.attention.look(places, state.h)
 
     def advance(
-        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+        self,
+        places: Places,
+        state: State,
+        weights: Tensor,
+        gate: Tensor,
+        words: Tensor,
+        word_gates: Tensor | None = None,
     ) -> tuple[State, Tensor]:
-        """One step: the next state, and logits (rows, K) of the word after `words` (rows,)."""
+        """One step: the next state, and logits (rows, K) of the word after `words` (rows,).
+
+        `word_gates` (K + 1, 4n) is every word's share of the gates, where it is known already.
+        """
         x = self.embedding(words)
-        state, z = self._step(places, state, self.word_gates(x), weights, gate, Gathered())
+        share = self.word_gates(x) if word_gates is None else word_gates[words]
+        state, z = self._step(places, state, share, weights, gate, Gathered())
         return state, self.output(self._readout(x, state.h, z, Dropout(0.0, None)))
 
     def teach(

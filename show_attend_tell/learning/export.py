@@ -38,9 +38,12 @@ SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 def encoder_function(
     encoder: Encoder,
 ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]:
-    """The encoder on ONNX Runtime: uint8 pixels (batch, size, size, 3) → float32 (batch, L, D)."""
+    """The encoder on ONNX Runtime: uint8 pixels (batch, size, size, 3) → float32 (batch, L, D).
+
+    A call works on one processor; several threads may call it at once.
+    """
     graph = encoder_graph(encoder).SerializeToString()
-    run = open_graph(graph, torch.get_num_threads())
+    run = open_graph(graph)
 
     def encode(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         annotations: npt.NDArray[np.float32] = run(pixels)[0]
@@ -197,7 +200,8 @@ class _Look(nn.Module):
     def forward(self, keys: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         attention = self.attention
         hidden = torch.tanh(keys.unsqueeze(1) + attention.state(h).unsqueeze(2))  # (P, k, L, A)
-        alpha = torch.softmax(hidden @ attention.score, dim=2)
+        # A product and a sum: a matrix times a vector is slow in ONNX Runtime.
+        alpha = torch.softmax((hidden * attention.score).sum(dim=3), dim=2)
         if attention.gate is None:
             return alpha, torch.ones_like(h[:, :, 0])
         return alpha, torch.sigmoid(attention.gate(h)).squeeze(2)
@@ -211,9 +215,12 @@ class _Advance(nn.Module):
     def forward(
         self, a: Tensor, h: Tensor, c: Tensor, weights: Tensor, gate: Tensor, words: Tensor
     ) -> tuple[Tensor, ...]:
-        rows = (h.flatten(0, 1), c.flatten(0, 1))
-        flat = [x.flatten(0, 1) for x in (weights, gate, words)]
-        state, logits = self.decoder.advance(Places(a, a, a), State(*rows), *flat)
+        rows = [x.flatten(0, 1) for x in (h, c, weights, gate, words)]
+        # A constant, which ONNX Runtime computes when it loads the graph.
+        word_gates = self.decoder.word_gates(self.decoder.embedding.weight)
+        state, logits = self.decoder.advance(
+            Places(a, a, a), State(*rows[:2]), rows[2], rows[3], rows[4], word_gates
+        )
         log_probs = torch.log_softmax(logits, dim=1)
         return state.h.view_as(h), state.c.view_as(c), log_probs.view(*h.shape[:2], -1)
 
@@ -255,7 +262,24 @@ def _export(
     for node in proto.graph.node:  # traces of our source code, with the paths of this machine
         del node.metadata_props[:]
         node.doc_string = ""
+    _settle_casts(proto.graph)
     return proto
+
+
+def _settle_casts(graph: onnx.GraphProto) -> None:
+    """Cast here what is cast to the type of another number: all numbers of a layer are float32.
+
+    Such casts make constants look as if they depended on the input, and ONNX Runtime then neither
+    folds batch normalisation nor fuses a convolution with what follows it: half its time.
+    """
+    constants = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
+    for node in graph.node:
+        if node.op_type == "CastLike" and node.input[0] in constants:
+            (attribute,) = constants[node.input[0]].attribute  # a tensor or a plain number
+            value = helper.get_attribute_value(attribute)
+            number = numpy_helper.to_array(value) if attribute.name == "value" else value
+            settled = numpy_helper.from_array(np.asarray(number, dtype=np.float32))
+            node.CopyFrom(helper.make_node("Constant", [], [node.output[0]], value=settled))
 
 
 def halved(graph: onnx.ModelProto) -> onnx.ModelProto:

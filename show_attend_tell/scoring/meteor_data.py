@@ -98,13 +98,14 @@ class Paraphrases:
         self._text = np.memmap(index / _PARAPHRASES, dtype=np.uint8, mode="r")
         # Phrase -> where its paraphrases are; nowhere for what only begins a phrase.
         self._runs: dict[str, tuple[int, ...]] = {}
-        sources = (index / _SOURCES).read_text(encoding="utf-8").split("\n")
-        for run, source in enumerate(sources[:-1]):
-            phrase = source.split(" ")
-            if self._words.issuperset(phrase):
-                self._runs[source] = (*self._runs.get(source, ()), run)
-                for length in range(1, len(phrase)):
-                    self._runs.setdefault(" ".join(phrase[:length]), ())
+        with (index / _SOURCES).open(encoding="utf-8", newline="\n") as sources:
+            for run, line in enumerate(sources):
+                source = line[:-1]
+                phrase = source.split(" ")
+                if self._words.issuperset(phrase):
+                    self._runs[source] = (*self._runs.get(source, ()), run)
+                    for length in range(1, len(phrase)):
+                        self._runs.setdefault(" ".join(phrase[:length]), ())
         self._known: dict[str, ByFirstWord] = {}
 
     def sources(self, words: Sequence[str]) -> Iterator[tuple[int, int, ByFirstWord]]:

@@ -1,8 +1,9 @@
 """From a picture to its caption: open, frame, encode, search."""
 
 import io
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -83,13 +84,7 @@ class Captioner:
             `picture.*`, for the first picture that cannot be read.
         """
         if isinstance(pictures, list | tuple):
-            return [
-                best
-                for i in range(0, len(pictures), AT_ONCE)
-                for best, *_ in self.tell(
-                    [self.frame(p) for p in pictures[i : i + AT_ONCE]], search
-                )
-            ]
+            return [_best(told) for told in self.stream(pictures, search)]
         return self.tell([self.frame(pictures)], search)[0][0]
 
     def frame(self, picture: Picture) -> Framed:
@@ -128,28 +123,41 @@ class Captioner:
     def stream(
         self, pictures: Iterable[Picture | UserError], search: Search | None = None
     ) -> Iterator[list[Caption] | UserError]:
-        """Captions of any number of pictures, in order, read ahead while the model works.
+        """Captions of any number of pictures, in order; every processor tells some of its own.
 
         Yields for each picture its captions, best first, or the error that says why it has none;
         an error in the place of a picture comes out again.
         """
         remaining = iter(pictures)
-        with ThreadPoolExecutor(max_workers=1) as reader:
-            ahead = reader.submit(self._read_some, remaining)
-            while some := ahead.result():
-                ahead = reader.submit(self._read_some, remaining)
-                captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
-                for one in some:
-                    yield one if isinstance(one, UserError) else next(captions)
+        pool = ThreadPoolExecutor(self.model.threads)
+        ahead: deque[Future[list[list[Caption] | UserError]]] = deque()
+        try:
+            while some := list(islice(remaining, AT_ONCE)):
+                ahead.append(pool.submit(self._tell_some, some, search))
+                if len(ahead) > self.model.threads:
+                    yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # who left does not wait for the rest
 
-    def _read_some(self, pictures: Iterator[Picture | UserError]) -> list[Framed | UserError]:
+    def _tell_some(
+        self, pictures: Sequence[Picture | UserError], search: Search | None
+    ) -> list[list[Caption] | UserError]:
         some: list[Framed | UserError] = []
-        for picture in islice(pictures, AT_ONCE):
+        for picture in pictures:
             try:
                 some.append(picture if isinstance(picture, UserError) else self.frame(picture))
             except UserError as error:
                 some.append(error)
-        return some
+        captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
+        return [one if isinstance(one, UserError) else next(captions) for one in some]
+
+
+def _best(told: list[Caption] | UserError) -> Caption:
+    if isinstance(told, UserError):
+        raise told
+    return told[0]
 
 
 def _open(picture: Picture, least_side: int) -> Opened:
