@@ -20,17 +20,26 @@ from show_attend_tell.errors import UserError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+# Everything is held in memory; the largest data set of the field, COCO, has 144 MB and 0.6 million.
+MOST_BYTES = 256 << 20
+MOST_LINES = 2_000_000
+
 
 def read_whole(path: Path) -> bytes:
     """Give the content of a file."""
     with _open(path) as stream:
-        return stream.read().removeprefix(b"\xef\xbb\xbf")
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise _too_large(path)
+    return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without what ends them."""
     with _open(path) as stream:
         for number, line in enumerate(stream, start=1):
+            if number > MOST_LINES:
+                raise _too_large(path)
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -104,9 +113,19 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _too_large(path: Path) -> UserError:
+    return UserError(
+        "data.too_large",
+        f"{path}: more than {MOST_BYTES >> 20} MiB or {MOST_LINES:,} lines, which is all that is "
+        "read at once; split it into parts",
+    )
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[BufferedIOBase]:
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise _too_large(path)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield stream
     except FileNotFoundError as error:
