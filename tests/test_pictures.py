@@ -4,8 +4,10 @@ import errno
 import io
 import os
 import struct
+import warnings
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -455,3 +457,13 @@ def test_no_damage_raises_anything_but_our_own_error(kind: str) -> None:
             codes.add(error.code)
     assert codes <= {f"picture.{c}" for c in ("not_a_picture", "truncated", "corrupt", "too_large")}
     assert codes
+
+
+def test_threads_that_read_together_leave_the_filters_of_warnings_as_they_were() -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (300, 200)).save(picture, format="PNG")
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        sizes = set(pool.map(lambda _: open_picture(picture.getvalue()).size, range(400)))
+    assert sizes == {(300, 200)}
+    assert warnings.filters == before
