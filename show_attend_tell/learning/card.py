@@ -74,7 +74,9 @@ def _scores(run: Run) -> str:
     rows = [
         f"| {recipe} | {_row(scores)} | "
         + ", ".join(
-            f"{name} {100 * score['value']:.1f}"
+            f"{name} {score['value']:.3f}"
+            if name == "CIDEr-D"  # runs to 10
+            else f"{name} {100 * score['value']:.1f}"
             for name, score in scores.items()
             if not name.startswith("BLEU")
         )
@@ -84,7 +86,7 @@ def _scores(run: Run) -> str:
     return "\n".join(
         [
             f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
-            f"length power {search['length_power']:g}; × 100.",
+            f"length power {search['length_power']:g}; in percent, CIDEr-D from 0 to 10.",
             "",
             "| recipe of scoring | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",
             "|---|---|---|---|",

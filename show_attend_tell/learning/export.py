@@ -215,12 +215,12 @@ class _Advance(nn.Module):
     def forward(
         self, a: Tensor, h: Tensor, c: Tensor, weights: Tensor, gate: Tensor, words: Tensor
     ) -> tuple[Tensor, ...]:
-        rows = [x.flatten(0, 1) for x in (h, c, weights, gate, words)]
+        state = State(h.flatten(0, 1), c.flatten(0, 1))
+        weights, gate, words = (x.flatten(0, 1) for x in (weights, gate, words))
         # A constant, which ONNX Runtime computes when it loads the graph.
         word_gates = self.decoder.word_gates(self.decoder.embedding.weight)
-        state, logits = self.decoder.advance(
-            Places(a, a, a), State(*rows[:2]), rows[2], rows[3], rows[4], word_gates
-        )
+        places = Places(a, a, a)
+        state, logits = self.decoder.advance(places, state, weights, gate, words, word_gates)
         log_probs = torch.log_softmax(logits, dim=1)
         return state.h.view_as(h), state.c.view_as(c), log_probs.view(*h.shape[:2], -1)
 

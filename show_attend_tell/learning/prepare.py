@@ -7,9 +7,7 @@ quarter faster than sharing the work on one picture.
 
 import shutil
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +27,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.encoders import Encoder
 from show_attend_tell.learning.export import encoder_function
+from show_attend_tell.side_by_side import side_by_side
 
 BATCH = 8  # larger batches gain nothing on a CPU and cost memory
 LARGEST_FLOAT16 = 65504.0
@@ -81,7 +80,10 @@ class Preparation:
         """
         skipped: dict[str, str] = {}
         unlike = _Unlike(self.store)
-        for rows, features, failed in self._encoded():
+        batches = [self.waiting[i : i + BATCH] for i in range(0, len(self.waiting), BATCH)]
+        for rows, features, failed in side_by_side(
+            self._read_and_encode, batches, torch.get_num_threads()
+        ):
             skipped |= failed
             if rows:
                 kept = self._checked(rows, features)
@@ -90,19 +92,6 @@ class Preparation:
             tell(len(rows))
         write_json(self.store.folder / "skipped.json", skipped)
         return skipped
-
-    def _encoded(self) -> Iterator[_Encoded]:
-        """Batch after batch, in order."""
-        batches = [self.waiting[i : i + BATCH] for i in range(0, len(self.waiting), BATCH)]
-        workers = torch.get_num_threads()
-        with ThreadPoolExecutor(workers) as pool:
-            ahead: deque[Future[_Encoded]] = deque()
-            for batch in batches:
-                ahead.append(pool.submit(self._read_and_encode, batch))
-                if len(ahead) > 2 * workers:  # enough that nobody waits for the disk
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
 
     def _read_and_encode(self, rows: Sequence[int]) -> _Encoded:
         good: list[int] = []

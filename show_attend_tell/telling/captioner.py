@@ -1,10 +1,9 @@
 """From a picture to its caption: open, frame, encode, search."""
 
 import io
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, overload
@@ -22,6 +21,7 @@ from show_attend_tell.data.pictures import (
     read_picture,
 )
 from show_attend_tell.errors import UserError
+from show_attend_tell.side_by_side import side_by_side
 from show_attend_tell.telling.caption import Caption
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.search import Search, tell
@@ -129,17 +129,11 @@ class Captioner:
         an error in the place of a picture comes out again.
         """
         remaining = iter(pictures)
-        pool = ThreadPoolExecutor(self.model.threads)
-        ahead: deque[Future[list[list[Caption] | UserError]]] = deque()
-        try:
-            while some := list(islice(remaining, AT_ONCE)):
-                ahead.append(pool.submit(self._tell_some, some, search))
-                if len(ahead) > self.model.threads:
-                    yield from ahead.popleft().result()
-            while ahead:
-                yield from ahead.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)  # who left does not wait for the rest
+        batches = iter(lambda: list(islice(remaining, AT_ONCE)), [])
+        for told in side_by_side(
+            partial(self._tell_some, search=search), batches, self.model.threads
+        ):
+            yield from told
 
     def _tell_some(
         self, pictures: Sequence[Picture | UserError], search: Search | None
