@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from show_attend_tell.learning import rivals
 from show_attend_tell.learning.attention import Attention, Places
-from show_attend_tell.learning.decoder import PADDING, Decoder
+from show_attend_tell.learning.decoder import PADDING, Decoder, Teachable
 from show_attend_tell.learning.objectives import double_stochasticity, likelihood, soft_cost
 from show_attend_tell.learning.recipe import ModelSection
 from tests.textbook import textbook_loss
@@ -27,15 +28,38 @@ VARIANTS = {
 }
 
 
+RIVALS = {
+    "mean": {"attention": "mean", "annotation_norm": "layer"},
+    "nic": {"attention": "nic", "readout": "tanh"},
+    "log-bilinear": {"attention": "log-bilinear", "annotation_width": 4},
+}
+
+
 @pytest.fixture(params=VARIANTS)
 def decoder(request: pytest.FixtureRequest) -> Decoder:
     return make_decoder(**VARIANTS[request.param])
 
 
-def make_decoder(**options: object) -> Decoder:
+@pytest.fixture(params=RIVALS)
+def rival(request: pytest.FixtureRequest) -> Teachable:
+    return make_teachable(**RIVALS[request.param])
+
+
+@pytest.fixture(params=VARIANTS | RIVALS)
+def teachable(request: pytest.FixtureRequest) -> Teachable:
+    return make_teachable(**(VARIANTS | RIVALS)[request.param])
+
+
+def make_teachable(**options: object) -> Teachable:
     torch.manual_seed(3)
     recipe = ModelSection(hidden=7, word=5, attention_width=4, **options)  # type: ignore[arg-type]
-    return Decoder(recipe, DEPTH, WORDS).double()
+    return rivals.make_decoder(recipe, DEPTH, WORDS).double()
+
+
+def make_decoder(**options: object) -> Decoder:
+    decoder = make_teachable(**options)
+    assert isinstance(decoder, Decoder)
+    return decoder
 
 
 def world(captions: int = 6, steps: int = 4) -> tuple[Tensor, Tensor]:
@@ -45,7 +69,7 @@ def world(captions: int = 6, steps: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def cost_of(
-    decoder: Decoder, annotations: Tensor, captions: Tensor, smoothing: float = 0.0
+    decoder: Teachable, annotations: Tensor, captions: Tensor, smoothing: float = 0.0
 ) -> Tensor:
     lesson = decoder.teach(annotations, captions)
     return soft_cost(
@@ -130,23 +154,23 @@ def test_teach_equals_the_textbook_in_loss_alphas_and_every_gradient(decoder: De
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_gradients_by_finite_differences(decoder: Decoder, smoothing: float) -> None:
+def test_gradients_by_finite_differences(teachable: Teachable, smoothing: float) -> None:
     annotations, captions = world(captions=3, steps=3)
-    cost_of(decoder, annotations, captions, smoothing).backward()
+    cost_of(teachable, annotations, captions, smoothing).backward()
     random = torch.Generator().manual_seed(0)
     step = 1e-6
-    for name, parameter in decoder.named_parameters():
+    for name, parameter in teachable.named_parameters():
         flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
         for i in torch.randint(len(flat), (4,), generator=random).tolist():
             before = float(flat[i])
             with torch.no_grad():
                 flat[i] = before + step
-                above = float(cost_of(decoder, annotations, captions, smoothing))
+                above = float(cost_of(teachable, annotations, captions, smoothing))
                 flat[i] = before - step
-                below = float(cost_of(decoder, annotations, captions, smoothing))
+                below = float(cost_of(teachable, annotations, captions, smoothing))
                 flat[i] = before
             slope = (above - below) / (2 * step)
-            frozen = name == "embedding.weight" and decoder.embedding.padding_idx == i // 5
+            frozen = name == "embedding.weight" and teachable.embedding.padding_idx == i // 5
             if not frozen:  # the zero vector before the first word is not learned
                 assert float(gradient[i]) == pytest.approx(slope, rel=1e-5, abs=1e-7), name
 
@@ -158,37 +182,57 @@ def test_the_zero_start_stays_zero() -> None:
     assert (decoder.embedding.weight.grad[WORDS] == 0).all()
 
 
-def test_teach_equals_a_loop_of_look_and_advance(decoder: Decoder) -> None:
+def test_teach_equals_a_loop_of_look_and_advance(teachable: Teachable) -> None:
     annotations, captions = world()
-    lesson = decoder.teach(annotations, captions)
-    logits = decoder.output(lesson.readout)
-    places, state = decoder.start(annotations)
+    lesson = teachable.teach(annotations, captions)
+    logits = torch.nn.functional.linear(lesson.readout, *teachable.softmax_layer())
+    places, state = teachable.start(annotations)
     word = torch.full((len(captions),), WORDS)
     for t, target in enumerate(captions.unbind(1)):
-        alpha, gate = decoder.look(places, state)
-        state, told = decoder.advance(places, state, alpha, gate, word)
+        alpha, gate = teachable.look(places, state)
+        state, told = teachable.advance(places, state, alpha, gate, word)
         assert torch.allclose(alpha, lesson.alphas[:, t])
         assert torch.allclose(gate, lesson.gates[:, t])
         assert torch.allclose(told, logits[:, t])
         word = target
 
 
-def test_a_batch_equals_its_singles(decoder: Decoder) -> None:
+def test_a_batch_equals_its_singles(teachable: Teachable) -> None:
     annotations, captions = world(captions=9)  # more than the attention works on at once
-    together = cost_of(decoder, annotations, captions)
-    alone = [cost_of(decoder, annotations[i : i + 1], captions[i : i + 1]) for i in range(9)]
+    together = cost_of(teachable, annotations, captions)
+    alone = [cost_of(teachable, annotations[i : i + 1], captions[i : i + 1]) for i in range(9)]
     assert torch.allclose(together, torch.stack(alone).mean())
 
 
-def test_padding_and_a_second_sentence_never_change_a_loss(decoder: Decoder) -> None:
+def test_padding_and_a_second_sentence_never_change_a_loss(teachable: Teachable) -> None:
     annotations, captions = world(captions=2, steps=6)
     short = captions[:1, :3]
     padded = captions.clone()
     padded[0, 3:] = PADDING
-    alone = cost_of(decoder, annotations[:1], short)
-    other = cost_of(decoder, annotations[1:], captions[1:])
-    assert torch.allclose(cost_of(decoder, annotations[:1], padded[:1]), alone)
-    assert torch.allclose(cost_of(decoder, annotations, padded), (alone + other) / 2)
+    alone = cost_of(teachable, annotations[:1], short)
+    other = cost_of(teachable, annotations[1:], captions[1:])
+    assert torch.allclose(cost_of(teachable, annotations[:1], padded[:1]), alone)
+    assert torch.allclose(cost_of(teachable, annotations, padded), (alone + other) / 2)
+
+
+def test_a_rival_does_not_care_where_things_are(rival: Teachable) -> None:
+    annotations, captions = world()
+    shuffled = annotations[:, torch.randperm(PLACES)]
+    lesson = rival.teach(annotations, captions)
+    assert torch.allclose(rival.teach(shuffled, captions).readout, lesson.readout)
+    assert torch.allclose(lesson.alphas, torch.full_like(lesson.alphas, 1 / PLACES))
+    others = rival.teach(annotations.flip(0), captions)
+    assert not torch.allclose(others.readout, lesson.readout)  # but for which picture it is
+
+
+def test_the_log_bilinear_rival_knows_the_last_words_alone() -> None:
+    rival = make_teachable(attention="log-bilinear")
+    annotations, captions = world(captions=1, steps=9)
+    other = captions.clone()
+    other[0, 1] = (captions[0, 1] + 1) % WORDS
+    before, after = (rival.teach(annotations, words).readout[0] for words in (captions, other))
+    changed = [not torch.allclose(*pair) for pair in zip(before, after, strict=True)]
+    assert changed == [False] * 2 + [True] * rivals.WINDOW + [False] * (7 - rivals.WINDOW)
 
 
 def test_penalty_is_summed_over_places_and_reaches_its_floor_when_evenly_spread() -> None:

@@ -29,7 +29,13 @@ def test_the_named_recipes_ship() -> None:
         "flickr8k-soft",
         "paper/flickr8k-hard",
         "paper/flickr8k-soft",
+        "rivals/flickr8k-log-bilinear",
+        "rivals/flickr8k-mean",
+        "rivals/flickr8k-nic",
     ]
+
+
+UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", "start"}
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
@@ -45,7 +51,8 @@ def test_a_shipped_recipe_states_every_key(name: str, tmp_path: Path) -> None:
     file = Path(show_attend_tell.__file__).parent / "recipes" / f"{name}.toml"
     stated = {line.partition("=")[0].strip() for line in file.read_text("utf-8").splitlines()}
     resolved = load_recipe(name).to_toml().splitlines()
-    assert {line.partition("=")[0].strip() for line in resolved} <= stated
+    left_out = {line.partition("=")[0].strip() for line in resolved} - stated
+    assert left_out <= (UNKNOWN_TO_RIVALS if name.startswith("rivals/") else set())
 
 
 def test_the_papers_recipe_follows_the_paper() -> None:
@@ -111,8 +118,8 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
         ("[training]\nlearning_rate = inf", "should be a finite number"),
         ('[training]\nclip = "five"', "write for example training.clip = 5.0"),
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 should be less than 1"),
-        ('[model]\nattention = "hart"', "model.attention = \"hart\" should be 'soft' or 'hard'"),
-        ("[hard]\nsamples = 2", "hard.samples is of no use to soft attention"),
+        ('[model]\nattention = "hart"', "model.attention = \"hart\" should be 'soft', 'hard', "),
+        ("[hard]\nsamples = 2", 'hard.samples is of no use with model.attention = "soft"'),
         (
             '[model]\nattention = "hard"\n[hard]\nbaseline = "others"',
             "set hard.samples to 2 or more",

@@ -49,6 +49,9 @@ def store_of_noise(captions: Path, folder: Path, recipe: Recipe) -> FeatureStore
     [
         ("flickr8k-hard", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
         ("flickr30k-soft", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
+        ("rivals/flickr8k-mean", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
+        ("rivals/flickr8k-nic", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
+        ("rivals/flickr8k-log-bilinear", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
         ("coco-soft", "karpathy/dataset_coco_300_rebuilt.json.gz", 1030),
         ("coco-soft", "coco/captions_val2014_300.json.gz", 1200),
     ],

@@ -46,6 +46,7 @@ class Attention(nn.Module):
         self.state = nn.Linear(hidden, width, bias=False)
         self.score = nn.Parameter(torch.empty(width).normal_(std=width**-0.5))
         self.gate = nn.Linear(hidden, 1) if has_gate else None
+        self.readers: tuple[nn.Linear, ...] = (self.annotation,)  # of annotations
 
     def survey(self, annotations: Tensor) -> Places:
         """Do once per sentence what does not depend on the words. annotations: (pictures, L, D)."""
@@ -69,9 +70,10 @@ class Attention(nn.Module):
             ],
             dim=1,
         ).view(rows, -1)  # (rows, L), equation 4
-        alpha = torch.softmax(scores, dim=1)  # equation 5
-        gate = torch.sigmoid(self.gate(h)).squeeze(1) if self.gate is not None else h.new_ones(rows)
-        return alpha, gate
+        return torch.softmax(scores, dim=1), self._gate(h)  # equation 5
+
+    def _gate(self, h: Tensor) -> Tensor:
+        return h.new_ones(len(h)) if self.gate is None else torch.sigmoid(self.gate(h)).squeeze(1)
 
     def context(self, places: Places, weights: Tensor, gate: Tensor) -> Tensor:
         """ẑ = β Σ_i weights_i a_i (equation 6, section 4.2.1): (rows, L), (rows,) → (rows, D).
@@ -82,6 +84,24 @@ class Attention(nn.Module):
         grouped = weights.view(pictures, -1, L)  # (P, k, L)
         z = shared_product(grouped, places.annotations, places.summed)  # (P, k, D)
         return gate.unsqueeze(1) * z.flatten(0, 1)
+
+
+class EvenAttention(Attention):
+    """A rival: every place counts alike for every word, so the context is the mean feature."""
+
+    def __init__(self, hidden: int, has_gate: bool) -> None:
+        nn.Module.__init__(self)  # there is nothing to score
+        self.gate = nn.Linear(hidden, 1) if has_gate else None
+        self.readers = ()
+
+    def survey(self, annotations: Tensor) -> Places:
+        """Nothing to be done. annotations: (pictures, L, D)."""
+        return Places(annotations, annotations, annotations)
+
+    def look(self, places: Places, h: Tensor) -> tuple[Tensor, Tensor]:
+        """α = 1/L: (rows, L); β as ever: (rows,)."""
+        L = places.annotations.shape[1]
+        return h.new_full((len(h), L), 1 / L), self._gate(h)
 
 
 def grow(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ What does not depend on the recurrence is done once per batch: the words' share 
 the loop, the readout and the logits after it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,15 +16,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.learning.attention import Attention, Places
+from show_attend_tell.learning.attention import Attention, EvenAttention, Places
 from show_attend_tell.learning.gathered import Gathered, shared_product
 from show_attend_tell.learning.recipe import ModelSection
 
 PADDING = -1  # in captions, behind the end of a shorter one
 
 
-def _as_it_is(x: Tensor) -> Tensor:
+def as_it_is(x: Tensor) -> Tensor:
+    """Return x: what is chosen when nothing is."""
     return x
+
+
+def words_before(captions: Tensor, none: int) -> Tensor:
+    """The word before each word of captions (batch, steps), `none` before the first."""
+    first = torch.full_like(captions[:, :1], none)
+    return torch.cat([first, captions[:, :-1]], dim=1).clamp(min=0)  # padding becomes any word
 
 
 class State(NamedTuple):
@@ -37,12 +45,52 @@ class State(NamedTuple):
 class Lesson:
     """What `Decoder.teach` hands to the objective."""
 
-    readout: Tensor  # (batch, steps, m); `Decoder.output` makes logits of it
+    readout: Tensor  # (batch, steps, m); `softmax_layer` makes logits of it
     alphas: Tensor  # (batch, steps, L)
     gates: Tensor  # (batch, steps)
 
 
-class Decoder(nn.Module):
+class Teachable(nn.Module, ABC):
+    """What trainer and search ask of a decoder: the seam that rivals stand behind too.
+
+    `teach` equals a loop of `look` and `advance`, but may do at once what does not depend on the
+    recurrence.
+    """
+
+    words: int  # K
+
+    @abstractmethod
+    def softmax_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight (K, m) and bias (K), which make logits of a lesson's readout."""
+
+    @abstractmethod
+    def start(
+        self, annotations: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Places, State]:
+        """What is known before the first word. annotations: (pictures, L, D)."""
+
+    @abstractmethod
+    def look(self, places: Places, state: State) -> tuple[Tensor, Tensor]:
+        """Where to look for the next word: alpha (rows, L) and gate (rows,)."""
+
+    @abstractmethod
+    def advance(
+        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+    ) -> tuple[State, Tensor]:
+        """One step: the next state, and logits (rows, K) of the word after `words` (rows,)."""
+
+    @abstractmethod
+    def teach(
+        self,
+        annotations: Tensor,
+        captions: Tensor,
+        generator: torch.Generator | None = None,
+        choose: Callable[[Tensor], Tensor] = as_it_is,
+    ) -> Lesson:
+        """Run through given captions, each word told from the right words before it."""
+
+
+class Decoder(Teachable):
     """Tells a caption word by word, looking at a picture's annotation vectors."""
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
@@ -50,7 +98,11 @@ class Decoder(nn.Module):
         width = recipe.annotation_width or depth
         self.narrow = nn.Linear(depth, width) if recipe.annotation_width else nn.Identity()
         self.norm = nn.LayerNorm(width) if recipe.annotation_norm == "layer" else nn.Identity()
-        self.attention = Attention(width, recipe.hidden, recipe.attention_width, recipe.gate)
+        self.attention = (
+            EvenAttention(recipe.hidden, recipe.gate)
+            if recipe.attention == "mean"
+            else Attention(width, recipe.hidden, recipe.attention_width, recipe.gate)
+        )
         # Row K stands for "no word yet"; as padding it stays zero and gets no gradient.
         padding = words if recipe.start == "zero" else None
         self.embedding = nn.Embedding(words + 1, recipe.word, padding_idx=padding)
@@ -61,7 +113,7 @@ class Decoder(nn.Module):
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)  # L_h
         self.readout_context = nn.Linear(width, recipe.word)  # L_z
         self.output = nn.Linear(recipe.word, words)  # L_o
-        self.squash = torch.tanh if recipe.readout == "tanh" else _as_it_is
+        self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
         self.dropout = recipe.dropout
         self.words = words
         self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
@@ -89,11 +141,15 @@ class Decoder(nn.Module):
     def _readers_of_annotations(self, hidden: int) -> list[Tensor]:
         if isinstance(self.narrow, nn.Linear):
             return [self.narrow.weight.data]
-        readers = (self.attention.annotation, self.initial.hidden_h, self.initial.hidden_c)
+        readers = (*self.attention.readers, self.initial.hidden_h, self.initial.hidden_c)
         return [
             *(module.weight.data for module in (*readers, self.readout_context)),
             self.recurrent_gates.weight.data[:, hidden:],
         ]
+
+    def softmax_layer(self) -> tuple[Tensor, Tensor]:
+        """L_o of equation 7: (K, m), and its bias (K)."""
+        return self.output.weight, self.output.bias
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
@@ -130,7 +186,7 @@ class Decoder(nn.Module):
         annotations: Tensor,
         captions: Tensor,
         generator: torch.Generator | None = None,
-        choose: Callable[[Tensor], Tensor] = _as_it_is,
+        choose: Callable[[Tensor], Tensor] = as_it_is,
     ) -> Lesson:
         """Run through given captions, each word told from the right words before it.
 
@@ -149,8 +205,7 @@ class Decoder(nn.Module):
         places, state = self.start(annotations, generator)
         of_each = len(captions) // len(annotations)
         state = State(*(part.repeat_interleave(of_each, dim=0) for part in state))
-        before = torch.cat([torch.full_like(captions[:, :1], self.words), captions[:, :-1]], dim=1)
-        x = self.embedding(before.clamp(min=0))  # (B, T, m)
+        x = self.embedding(words_before(captions, self.words))  # (B, T, m)
         word_gates = self.word_gates(x)  # (B, T, 4n)
         gathered = Gathered()
         alphas, gates, hs, zs = [], [], [], []

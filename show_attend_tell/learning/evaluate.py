@@ -9,7 +9,7 @@ from typing import Any
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.files import write_json, write_json_lines
-from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
@@ -34,7 +34,7 @@ class Evaluation:
 
 
 def caption_rows(
-    decoder: Decoder,
+    decoder: Teachable,
     vocabulary: Vocabulary,
     store: FeatureStore,
     rows: Sequence[int],

@@ -82,13 +82,20 @@ def export_model(
             f"the encoder's weights ({encoder.weights_hash[:12]}) are not those that {run.folder} "
             f"was trained with ({features.weights_hash[:12]}); pass the right --encoder-weights",
         )
+    decoder = run.decoder
+    if not isinstance(decoder, Decoder) or run.recipe.model.attention == "mean":
+        raise UserError(
+            "request.rival",
+            f"{run.folder}: a rival without attention, which is there to be compared with; "
+            "only soft and hard models are exported",
+        )
     round_matrices(encoder)
-    round_matrices(run.decoder)
+    round_matrices(decoder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    graphs = {"encode": encoder_graph(encoder), **decoder_graphs(run.decoder, features.depth)}
+    graphs = {"encode": encoder_graph(encoder), **decoder_graphs(decoder, features.depth)}
     for name, graph in graphs.items():
         write_bytes(folder / f"{name}.onnx", halved(graph).SerializeToString())
     search = run.recipe.search

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from show_attend_tell.learning.decoder import PADDING, Decoder, Lesson
+from show_attend_tell.learning.decoder import PADDING, Lesson, Teachable
 
 ROWS_AT_ONCE = 384  # enough for thick matrix products; 384 × 10,000 logits still fit a large cache
 
@@ -34,7 +34,7 @@ class Cost:
 
 
 def soft_cost(
-    decoder: Decoder,
+    decoder: Teachable,
     lesson: Lesson,
     captions: Tensor,
     *,
@@ -50,9 +50,7 @@ def soft_cost(
     readout = lesson.readout.flatten(0, 1)[rows]  # (words, m)
     targets = captions.flatten()[rows]
     shares = torch.full_like(targets, 1, dtype=readout.dtype) / len(captions)
-    smoothed, nats = likelihood(
-        readout, decoder.output.weight, decoder.output.bias, targets, shares, label_smoothing
-    )
+    smoothed, nats = likelihood(readout, *decoder.softmax_layer(), targets, shares, label_smoothing)
     penalty, floor = double_stochasticity(lesson.alphas, told)
     log_probs = readout.new_zeros(told.numel()).index_copy_(0, rows, -nats.detach())
     spread = (entropy(lesson.alphas.detach()) * told).sum()

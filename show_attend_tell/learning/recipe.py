@@ -78,7 +78,8 @@ class VocabularySection(_Section):
 class ModelSection(_Section):
     """The decoder (section 3.1) and what is done to the annotations before it."""
 
-    attention: Literal["soft", "hard"] = "soft"  # section 4.2, or 4.1
+    # Section 4.2, or 4.1; or a rival without: mean features, NIC, or a log-bilinear model.
+    attention: Literal["soft", "hard", "mean", "nic", "log-bilinear"] = "soft"
     # Layer norm of each annotation vector: conv5_4 reaches 300 with a mean of 1.
     annotation_norm: Literal["none", "layer"] = "none"
     # A learned linear map of the annotations to this width first; none: as they are.
@@ -219,11 +220,11 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         raise _refuse(
             f"{sources[key]}: {key} = {_literal(values[key])} {should}; write for example {example}"
         ) from error
-    if recipe.model.attention == "soft" and "hard" in tables:
+    if recipe.model.attention != "hard" and "hard" in tables:
         key = next(key for key in values if key.startswith("hard."))
         raise _refuse(
-            f"{sources[key]}: {key} is of no use to soft attention; leave it out, or say "
-            'model.attention = "hard"'
+            f"{sources[key]}: {key} is of no use with model.attention = "
+            f'"{recipe.model.attention}"; leave it out, or say model.attention = "hard"'
         )
     if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
         raise _refuse(

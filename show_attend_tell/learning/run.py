@@ -12,8 +12,9 @@ from show_attend_tell.data.features import FeatureStore, StoreIndex
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.recipe import Recipe, load_recipe
+from show_attend_tell.learning.rivals import make_decoder
 
 RECIPE, VOCABULARY, BEST, LAST = (
     "recipe.toml",
@@ -30,7 +31,7 @@ class Run:
     folder: Path
     recipe: Recipe
     vocabulary: Vocabulary
-    decoder: Decoder
+    decoder: Teachable
     features: StoreIndex  # what the annotations must be
     meta: dict[str, Any]  # score and epoch of the weights, versions
 
@@ -48,7 +49,7 @@ class Run:
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         refuse_other_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])
-        decoder = Decoder(recipe.model, features.depth, len(vocabulary))
+        decoder = make_decoder(recipe.model, features.depth, len(vocabulary))
         decoder.load_state_dict(tensors)
         return cls(folder, recipe, vocabulary, decoder.eval(), features, meta)
 

@@ -1,4 +1,4 @@
-"""The PyTorch decoder as a `Teller`: dev scores come from the same search that tells captions."""
+"""A PyTorch decoder as a `Teller`: dev scores come from the same search that tells captions."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.attention import Places
-from show_attend_tell.learning.decoder import Decoder, State
+from show_attend_tell.learning.decoder import State, Teachable
 from show_attend_tell.telling.model import Arrays, Floats, Integers
 
 
@@ -19,7 +19,7 @@ class TorchTeller:
     end_word = Vocabulary.END
     unknown_word = Vocabulary.UNKNOWN
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Teachable) -> None:
         self.decoder = decoder
         self.start_word = self.vocabulary_size = decoder.words
 

@@ -28,12 +28,13 @@ from show_attend_tell.files import cannot_write, write_text
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.batches import Batch, epoch_batches
 from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.hard import Baseline, Glances, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
+from show_attend_tell.learning.rivals import make_decoder
 from show_attend_tell.learning.run import (
     BEST,
     LAST,
@@ -195,7 +196,7 @@ class _Trainer:
         self.dev = Captions.of(store, "dev", self.vocabulary)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.training.seed)
-            self.decoder = Decoder(recipe.model, store.index.depth, len(self.vocabulary))
+            self.decoder = make_decoder(recipe.model, store.index.depth, len(self.vocabulary))
         is_new = not (folder / RECIPE).exists()
         if is_new and start_from:
             self._start_from(Run.open(start_from))
@@ -350,7 +351,7 @@ class _Trainer:
     def _judge(self) -> None:
         """Score the epoch on dev; keep the weights if they are the best so far."""
         begin = time.perf_counter()
-        judged = Decoder(self.recipe.model, self.store.index.depth, len(self.vocabulary))
+        judged = make_decoder(self.recipe.model, self.store.index.depth, len(self.vocabulary))
         judged.load_state_dict(self.average or self.decoder.state_dict())
         judged.eval()
         rows = self.store.rows("dev")
@@ -386,7 +387,7 @@ class _Trainer:
         self._save()
 
     @torch.inference_mode()
-    def _dev_nats(self, decoder: Decoder) -> float:
+    def _dev_nats(self, decoder: Teachable) -> float:
         """−log p a word of the dev captions; only a loss, never a score."""
         nats, words = 0.0, 0
         for batch in epoch_batches(self.dev.lengths(), 64, (0,), order="random"):
@@ -481,7 +482,7 @@ class _Tally:
         }
 
 
-def _optimiser(decoder: Decoder, training: TrainingSection) -> torch.optim.Optimizer:
+def _optimiser(decoder: Teachable, training: TrainingSection) -> torch.optim.Optimizer:
     if training.optimiser == "adam":
         return torch.optim.Adam(decoder.parameters(), lr=training.learning_rate, fused=True)
     # The authors' constants (Graves 2013): decay 0.95, momentum 0.9, centred, and their 1e-4 under
