@@ -3,11 +3,11 @@
 import dataclasses
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -183,7 +183,7 @@ def prepare(
     from show_attend_tell import terminal
 
     dataset = _dataset(data, layout, pictures, all_captions)
-    with _extra_train():
+    with _extra("train"):
         from show_attend_tell.learning.encoders import make_encoder
         from show_attend_tell.learning.prepare import Preparation
         from show_attend_tell.learning.recipe import EncoderSection, load_recipe
@@ -253,6 +253,9 @@ def train(
             show_default=False,
         ),
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write RUN/tensorboard, for TensorBoard.")
+    ] = False,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -275,7 +278,7 @@ def train(
 
         sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
     """
-    with _extra_train():
+    with _extra("train"):
         import torch
 
         from show_attend_tell.learning.recipe import load_recipe
@@ -290,15 +293,20 @@ def train(
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
-    watcher = terminal.TrainingProgress(say)
-    try:
-        learn(opened, run, chosen, resume=resume, start_from=start_from, watch=watcher)
-    except KeyboardInterrupt:
-        watcher.close()
-        say.print(f"stopped; go on with: sat train {store} {run} --resume")
-        raise
-    finally:
-        watcher.close()
+    with ExitStack() as watchers:
+        watch: list[Callable[[dict[str, Any]], None]] = [
+            watchers.enter_context(closing(terminal.TrainingProgress(say)))
+        ]
+        if tensorboard:
+            with _extra("tensorboard"):
+                from show_attend_tell.learning.tensorboard import TensorBoard
+            watch.append(watchers.enter_context(closing(TensorBoard(run))))
+        try:
+            learn(opened, run, chosen, resume=resume, start_from=start_from, watch=watch)
+        except KeyboardInterrupt:
+            watchers.close()
+            say.print(f"stopped; go on with: sat train {store} {run} --resume")
+            raise
     say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
     say.print(f"its curves are in {run / 'curves.png'}")
     say.print(f"next: sat evaluate {run} {store} --split test")
@@ -345,7 +353,7 @@ def evaluate(
 
         sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
     """
-    with _extra_train():
+    with _extra("train"):
         from show_attend_tell.learning import evaluate as evaluation
         from show_attend_tell.learning.looking import look_at_boxes
         from show_attend_tell.learning.run import Run
@@ -546,7 +554,7 @@ def export(
     """
     from show_attend_tell import terminal
 
-    with _extra_train():
+    with _extra("train"):
         from show_attend_tell.learning.export import export_model
         from show_attend_tell.learning.run import Run
 
@@ -783,15 +791,15 @@ def _references(paths: list[Path], split: str | None) -> "tuple[References, list
 
 
 @contextmanager
-def _extra_train() -> Iterator[None]:
-    """Say what to install when the learning half is not there."""
+def _extra(name: str) -> Iterator[None]:
+    """Say what to install when something is not there."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise UserError(
             "extra.missing",
-            f"this needs {error.name}, which the extra `train` brings: "
-            "pip install 'show_attend_tell[train]'",
+            f"this needs {error.name}, which the extra `{name}` brings: "
+            f"pip install 'show_attend_tell[{name}]'",
         ) from error
 
 

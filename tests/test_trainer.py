@@ -143,7 +143,7 @@ def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        train(world[0], tmp_path / "broken", recipe, watch=press_ctrl_c)
+        train(world[0], tmp_path / "broken", recipe, watch=[press_ctrl_c])
     _, meta = checkpoint.load(tmp_path / "broken" / LAST)
     assert meta["place"]["step"] == 5
     train(world[0], tmp_path / "broken", None, resume=True)
@@ -184,7 +184,7 @@ def watch(event):
 
 options = ["training.epochs=2", "training.save_minutes=0.0", "model.dropout=0.3"]
 recipe = tiny_recipe(*options, f"model.attention={attention}")
-trainer.train(FeatureStore.open(Path(store)), Path(run), recipe, resume=True, watch=watch)
+trainer.train(FeatureStore.open(Path(store)), Path(run), recipe, resume=True, watch=[watch])
 """
 
 
@@ -229,7 +229,7 @@ def test_the_resumed_log_tells_each_step_once(
             raise Died
 
     with pytest.raises(Died):
-        train(world[0], tmp_path / "run", recipe, watch=die)
+        train(world[0], tmp_path / "run", recipe, watch=[die])
     train(world[0], tmp_path / "run", None, resume=True)
     steps = [e["step"] for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
     assert steps == sorted(set(steps))
@@ -340,7 +340,7 @@ def test_a_run_can_start_from_another_s_best_weights(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):  # before the first step
-        train(world[0], tmp_path / "hard", recipe, start_from=trained.folder, watch=stop)
+        train(world[0], tmp_path / "hard", recipe, start_from=trained.folder, watch=[stop])
     tensors, _ = checkpoint.load(tmp_path / "hard" / LAST)
     for name, tensor in trained.decoder.state_dict().items():
         assert torch.equal(tensors[f"decoder.{name}"], tensor)

@@ -10,7 +10,7 @@ seed and the number of the step or epoch, so the state is weights, optimiser, av
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -92,7 +92,7 @@ def train(
     *,
     resume: bool = False,
     start_from: Path | None = None,
-    watch: Callable[[Event], None] = lambda event: None,
+    watch: Sequence[Callable[[Event], None]] = (),
 ) -> None:
     """Train a model into a run folder, or go on with one.
 
@@ -109,7 +109,7 @@ def train(
     start_from
         Another run whose best weights a new run begins with, such as a soft one for a hard one.
     watch
-        Hears every event, and one called "progress" after each step.
+        Each hears every event, and one called "progress" after each step.
 
     Raises
     ------
@@ -182,7 +182,7 @@ class _Trainer:
         folder: Path,
         recipe: Recipe,
         start_from: Path | None,
-        watch: Callable[[Event], None],
+        watch: Sequence[Callable[[Event], None]],
     ) -> None:
         self.store, self.folder, self.recipe, self.watch = store, folder, recipe, watch
         words = recipe.vocabulary
@@ -408,14 +408,18 @@ class _Trainer:
             "batch": place.batch,
             "batches": batches,
         }
-        self.watch({"event": "progress", **event, **tally.means()})
+        self._show({"event": "progress", **event, **tally.means()})
         if place.step % STEPS_A_LINE == 0 or place.batch == batches:
             self._tell({"event": "step", **event, **tally.means(), "learning_rate": learning_rate})
             self.tally = _Tally()
 
     def _tell(self, event: Event) -> None:
         self.history.append(event)
-        self.watch(event)
+        self._show(event)
+
+    def _show(self, event: Event) -> None:
+        for hear in self.watch:
+            hear(event)
 
     def _facts(self) -> dict[str, Any]:
         return {
