@@ -2,6 +2,7 @@
 
     python benchmarks/captioning.py PHOTOS                       # the model that ships
     python benchmarks/captioning.py PHOTOS --model runs/soft --pictures 32
+    python benchmarks/captioning.py PHOTOS --model runs/paper --search-only
 
 PHOTOS is a folder of real JPEGs. Rivals have the sizes of the model, random weights, and the same
 number of words to say (12 and the end), so that both do the same work; they need the extra `train`.
@@ -301,6 +302,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a model folder, or a run that holds one")
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--search-only", action="store_true", help="leave the rest out")
     parser.add_argument("--only", choices=["ONNX Runtime", "PyTorch"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
@@ -310,6 +312,8 @@ def main() -> None:
     captioner = show_attend_tell.load(options.model, threads=options.threads)
     print(f"{captioner.model.folder.name}, {options.pictures} pictures, {options.threads} threads")
     searches(show_attend_tell.load(options.model, threads=1), photos)
+    if options.search_only:
+        return
     with tempfile.TemporaryDirectory() as folder:
         whole_command(captioner, photos, options.pictures, Path(folder))
     cold_starts(captioner, photos[0])
