@@ -1,0 +1,163 @@
+"""The paper's table for Flickr8k, ours beside it: rivals, soft and hard attention, three seeds.
+
+    python benchmarks/table.py FEATURES RUNS                # trains what is missing, then test
+    python benchmarks/table.py FEATURES RUNS --split dev --seeds 1
+
+All models learn from the same features by the same loop; a hard one begins with the soft one of its
+seed. Captions of several seeds are scored together: a picture's statistics are the mean over seeds,
+so the intervals and p-values are over pictures, and no seed is chosen. BLEU is the authors' without
+brevity penalty, of captions by beam 10 over raw sums, as in the paper; METEOR and CIDEr-D are
+coco-caption's, of captions as the models ship, by beam 5 with length power 0.7.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.files import write_json
+from show_attend_tell.learning.evaluate import caption_rows, references
+from show_attend_tell.learning.history import read
+from show_attend_tell.learning.recipe import load_recipe
+from show_attend_tell.learning.run import Run
+from show_attend_tell.learning.trainer import train
+from show_attend_tell.scoring import BLEU
+from show_attend_tell.scoring.bootstrap import compare
+from show_attend_tell.scoring.measure import Measured, measure
+from show_attend_tell.scoring.score import score_measured
+from show_attend_tell.telling.search import Search
+from show_attend_tell.terminal import TrainingProgress, console
+
+MODELS = {  # in the order in which they can be trained
+    "log-bilinear": "rivals/flickr8k-log-bilinear",
+    "nic": "rivals/flickr8k-nic",
+    "mean": "rivals/flickr8k-mean",
+    "soft": "flickr8k-soft",
+    "hard": "flickr8k-hard",
+}
+RIVALS = ("log-bilinear", "nic", "mean")
+PAPER = {  # table 1
+    "nic": ("63", "41", "27", "—", "—"),
+    "log-bilinear": ("65.6", "42.4", "27.7", "17.7", "17.31"),
+    "soft": ("67", "44.8", "29.9", "19.5", "18.93"),
+    "hard": ("67", "45.7", "31.4", "21.3", "20.30"),
+}
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """A way to search and to score."""
+
+    recipe: str
+    metrics: tuple[str, ...]
+    beam: int
+    length_power: float
+
+
+FLAVOURS = (
+    Flavour("authors", tuple(f"{name}-nobp" for name in BLEU), beam=10, length_power=0.0),
+    Flavour("coco", ("METEOR", "CIDEr-D"), beam=5, length_power=0.7),
+)
+
+
+def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
+    """The run of a model, trained now if it is not there or not finished."""
+    folder, log = runs / f"{model}-{seed}", runs / f"{model}-{seed}" / "log.jsonl"
+    if not log.exists() or read(log)[-1]["event"] != "stop":
+        say = console(stderr=True)
+        say.print(f"training [bold]{folder}[/]")
+        watcher = TrainingProgress(say)
+        try:
+            train(
+                store,
+                folder,
+                load_recipe(MODELS[model], [f"training.seed={seed}"]),
+                resume=True,
+                start_from=runs / f"soft-{seed}" if model == "hard" else None,
+                watch=[watcher],
+            )
+        finally:
+            watcher.close()
+    return Run.open(folder)
+
+
+def captions(run: Run, store: FeatureStore, split: str, flavour: Flavour) -> dict[str, str]:
+    """What a run tells of a split; told once and kept in its folder."""
+    kept = run.folder / f"{split}-beam-{flavour.beam}-power-{flavour.length_power:g}.json"
+    if not kept.exists():
+        asked = {"beam": flavour.beam, "length_power": flavour.length_power}
+        search = Search(**run.recipe.search.model_dump() | asked)
+        told, _ = caption_rows(run.decoder, run.vocabulary, store, store.rows(split), search)
+        write_json(kept, told)
+    return dict(json.loads(kept.read_text("utf-8")))
+
+
+def together(seeds: list[Mapping[str, Measured]]) -> dict[str, Measured]:
+    """One system of several seeds: a picture's statistics are the mean over them."""
+    return {
+        name: replace(one, rows=np.mean([seed[name].rows for seed in seeds], axis=0))
+        for name, one in seeds[0].items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("features", type=Path)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+
+    store = FeatureStore.open(options.features)
+    people = references(store, store.rows(options.split))
+    systems: dict[str, dict[str, Measured]] = {}
+    for model in MODELS:
+        found = []
+        for seed in range(1, options.seeds + 1):
+            run = trained(model, seed, store, options.runs)
+            measured: dict[str, Measured] = {}
+            for flavour in FLAVOURS:
+                told = captions(run, store, options.split, flavour)
+                metrics, recipe = flavour.metrics, flavour.recipe
+                measured |= measure(told, people, metrics=metrics, recipe=recipe)
+            found.append(measured)
+        systems[model] = together(found)
+    print_table(systems, options.seeds)
+    print_comparisons(systems)
+
+
+def print_table(systems: dict[str, dict[str, Measured]], seeds: int) -> None:
+    print(f"| | BLEU-1 | BLEU-2 | BLEU-3 | BLEU-4 ({seeds} seeds, 95 %) | METEOR | CIDEr-D |")
+    print("|---|---|---|---|---|---|---|")
+    for model, measured in systems.items():
+        if model in PAPER:
+            print(f"| *{model}, the paper* | {' | '.join(PAPER[model])} | — |")
+        scores = score_measured(measured, resamples=1000)
+        bleu = [f"{100 * scores[f'{name}-nobp'].value:.1f}" for name in BLEU]
+        last, cider = scores["BLEU-4-nobp"], scores["CIDEr-D"]
+        bleu[-1] += f" ({100 * (last.low or 0):.1f} to {100 * (last.high or 0):.1f})"
+        meteor = f"{100 * scores['METEOR'].value:.2f}"
+        spread = f"{cider.value:.3f} ({cider.low or 0:.3f} to {cider.high or 0:.3f})"
+        print(f"| {model}, ours | {' | '.join(bleu)} | {meteor} | {spread} |")
+
+
+def print_comparisons(systems: dict[str, dict[str, Measured]]) -> None:
+    print("\n| CIDEr-D | difference | 95 % | p |\n|---|---|---|---|")
+    pairs = [(one, rival) for one in ("soft", "hard") for rival in RIVALS] + [("hard", "soft")]
+    for one, other in pairs:
+        found = compare(systems[one], systems[other])["CIDEr-D"]
+        print(
+            f"| {one} over {other} | {found.difference:+.3f} | {found.low:+.3f} to "
+            f"{found.high:+.3f} | {found.p_value:.4f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
