@@ -11,11 +11,11 @@ pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent
 TELLING = (
+    "drawing",
     "test_bad_input.py",
     "test_caption.py",
     "test_caption_command.py",
     "test_doctor.py",
-    "test_drawing.py",
     "test_lines.py",
     "test_pictures.py",
     "test_search.py",

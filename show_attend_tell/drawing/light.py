@@ -1,0 +1,127 @@
+"""Light: what a word looked at stays light on the picture, the rest is dim.
+
+The paper (section 5.4) upsamples the weights by the encoder's stride and smooths them with a
+Gaussian. Here both are one step, computed at the pixels of the whole original picture; what the
+encoder's crop left out is hatched: not seen.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from show_attend_tell.data.pictures import Crop
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.model import Floats
+
+SIGMA = 20 / 224  # as in the authors' figures: 20 pixels on a crop of 224
+DIM = 0.75  # how far a place fades into the night that the word did not look at
+GLOW = 0.25  # how far the place that it looked at most fades into white: dark pictures need it
+UNSEEN = 0.86  # how far everything fades that the crop left out
+NIGHT, STRIPE = 12, 42  # greys of 0..255
+
+
+def attention_map(
+    weights: Floats, size: tuple[int, int], crop: Crop, sigma: float = SIGMA
+) -> npt.NDArray[np.float64]:
+    """Spread the weights of one word over the whole picture.
+
+    Parameters
+    ----------
+    weights
+        (h, w): how much each cell of the grid was looked at.
+    size
+        Width and height of the picture in pixels.
+    crop
+        Where the grid lies on it, in the same pixels.
+    sigma
+        Standard deviation of the Gaussian, as a share of the crop's sides.
+
+    Returns
+    -------
+    light
+        (height, width): 1 where the word looked most, 0 outside the crop.
+
+    >>> attention_map(np.ones((2, 2)), (4, 2), Crop(1, 0, 3, 2)).round(6)
+    array([[0., 1., 1., 0.],
+           [0., 1., 1., 0.]])
+    """
+    (rows, columns), (width, height) = weights.shape, size
+    down = _spread(rows, height, crop.y0, crop.y1, sigma)  # (height, h)
+    across = _spread(columns, width, crop.x0, crop.x1, sigma)  # (width, w)
+    light: npt.NDArray[np.float64] = down @ weights.astype(np.float64) @ across.T
+    return light / (light.max() or 1.0)
+
+
+def lit(picture: Image.Image, weights: Floats, crop: Crop) -> Image.Image:
+    """The picture with what was looked at light, the rest dim, and what was not seen hatched."""
+    width, height = picture.size
+    grey, alpha = veil(attention_map(weights, picture.size, crop))
+    x, y = np.arange(width) + 0.5, np.arange(height)[:, None] + 0.5
+    unseen = (x < crop.x0) | (x >= crop.x1) | (y < crop.y0) | (y >= crop.y1)
+    grey[unseen] = np.where((x + y) % 8 < 2, STRIPE, NIGHT)[unseen]
+    alpha[unseen] = UNSEEN
+    pixels = np.asarray(picture, dtype=np.float64)
+    shown = pixels + (grey[:, :, None] - pixels) * alpha[:, :, None]
+    return Image.fromarray(shown.round().astype(np.uint8))
+
+
+def veil(
+    light: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """What to lay over a picture, its grey and its alpha: night in the dark, a glow in the light.
+
+    The glow is laid over the night; both together are one veil.
+    """
+    night, glow = DIM * (1 - light), GLOW * light**2
+    alpha = 1 - (1 - night) * (1 - glow)
+    return (NIGHT * night * (1 - glow) + 255 * glow) / alpha, alpha
+
+
+def refuse_another_shape(caption: Caption, picture: Image.Image) -> None:
+    """A map laid on another picture would show what the model never saw."""
+    (width, height), (full_width, full_height) = picture.size, caption.picture_size
+    # Scaling rounds either side by less than a pixel.
+    if abs(width / full_width - height / full_height) > 1 / full_width + 1 / full_height:
+        raise UserError(
+            "request.picture",
+            f"the picture has {width} × {height} pixels, but the caption is of one of "
+            f"{full_width} × {full_height}; give the picture that was captioned, upright",
+        )
+
+
+def resized(picture: Image.Image, scale: float) -> Image.Image:
+    """A copy in RGB without EXIF, comments or anything else that came with the file."""
+    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+    copy = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    copy.info.clear()
+    return copy
+
+
+def crop_on(caption: Caption, size: tuple[int, int]) -> Crop:
+    """The caption's crop on the picture scaled to `size`."""
+    across, down = size[0] / caption.picture_size[0], size[1] / caption.picture_size[1]
+    crop = caption.crop
+    return Crop(crop.x0 * across, crop.y0 * down, crop.x1 * across, crop.y1 * down)
+
+
+def _spread(
+    cells: int, pixels: int, start: float, end: float, sigma: float
+) -> npt.NDArray[np.float64]:
+    """How much each cell lends to each pixel along one side: (pixels, cells), zero off the crop.
+
+    A cell is a box convolved with the Gaussian, that is a difference of two of its cumulative
+    values. The grid is mirrored at both ends, so that no weight leaks out of the crop.
+    """
+    places = (np.arange(pixels) + 0.5 - start) / (end - start) * cells  # (pixels,), in cells
+    edges = np.arange(-cells, 2 * cells + 1)
+    below = _erf((edges - places[:, None]) / (sigma * cells * math.sqrt(2))) / 2
+    left, middle, right = np.split(np.diff(below, axis=1), 3, axis=1)  # (pixels, cells) each
+    share: npt.NDArray[np.float64] = left[:, ::-1] + middle + right[:, ::-1]
+    share[(places < 0) | (places >= cells)] = 0
+    return share
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -1,0 +1,284 @@
+"""The page: pictures whose words one moves through, in one HTML file that asks for nothing."""
+
+import base64
+import hashlib
+import html
+import io
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from show_attend_tell.data.pictures import Crop
+from show_attend_tell.drawing.light import (
+    attention_map,
+    crop_on,
+    refuse_another_shape,
+    resized,
+    veil,
+)
+from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.model import Floats
+
+LONGEST_SIDE = 640  # of a picture, in pixels
+SAMPLES_PER_CELL = 2  # of a map: the browser draws the rest of a smooth curve
+PLACES = (
+    ("upper left", "top", "upper right"),
+    ("left", "centre", "right"),
+    ("lower left", "bottom", "lower right"),
+)
+
+
+def page(items: Sequence[tuple[str, Caption, Image.Image]], title: str) -> str:
+    """Write one HTML page that shows where each word looked as one moves through the words.
+
+    It holds all it needs, asks the network for nothing, and forbids itself to.
+
+    Parameters
+    ----------
+    items
+        For each picture a name, its caption, and the whole upright picture at any scale.
+    title
+        The heading.
+
+    Raises
+    ------
+    UserError
+        `request.picture`: a picture has another shape than the captioned one.
+    """
+    figures = "\n".join(figure(*item) for item in items)
+    return document(
+        title,
+        f"""<header>
+<h1>{escaped(title)}</h1>
+<p>Point at a word, touch it, or move through the words with the arrow keys: the picture stays
+light where the model looked for that word. The line under a word says how much the picture
+counted for it (β). What is hatched, the model never saw.</p>
+</header>
+<main>
+{figures}
+</main>""",
+        STYLE,
+        SCRIPT,
+    )
+
+
+def document(title: str, body: str, style: str, script: str) -> str:
+    """Write a page that holds all it needs, and whose policy lets it ask for nothing else.
+
+    Parameters
+    ----------
+    title
+        What the browser calls it, as plain text.
+    body
+        HTML; what is text in it has gone through `escaped`. Attributes `style` and `on…` do
+        nothing on such a page.
+    style, script
+        All there is of both. With `STYLE` and `SCRIPT` in them, what `figure` returns comes alive.
+    """
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash_of(style)}'; "
+        f"script-src '{_hash_of(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escaped(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+<svg class="patterns" width="0" height="0" aria-hidden="true"><pattern id="hatch" width="11"
+ height="11" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="night"
+ width="11" height="11"/><rect class="stripe" width="2" height="11"/></pattern></svg>
+{body}
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def figure(name: str, caption: Caption, picture: Image.Image) -> str:
+    """One picture of a page, its maps, and its caption with a button for each word: HTML.
+
+    Parameters
+    ----------
+    name
+        What stands above it, as plain text.
+    caption
+        A caption of this picture.
+    picture
+        The whole upright picture, at any scale; embedded at most `LONGEST_SIDE` pixels long.
+
+    Raises
+    ------
+    UserError
+        `request.picture`: the picture has another shape than the captioned one.
+    """
+    refuse_another_shape(caption, picture)
+    scale = LONGEST_SIDE / max(picture.size)
+    width, height = (max(1, round(side * scale)) for side in picture.size)
+    crop = crop_on(caption, (width, height))
+    box = f"{crop.x0:.2f} {crop.y0:.2f} {crop.x1:.2f} {crop.y1:.2f}".split()
+    place = (
+        f'x="{box[0]}" y="{box[1]}" width="{crop.x1 - crop.x0:.2f}" '
+        f'height="{crop.y1 - crop.y0:.2f}" preserveAspectRatio="none"'
+    )
+    shape = "tall" if height > width else "wide"
+    maps = "\n".join(
+        f'<image class="map" href="{_veil_of(weights)}" {place}/>' for weights in caption.attention
+    )
+    return f"""<figure>
+<h2>{escaped(name)}</h2>
+<svg class="{shape}" viewBox="0 0 {width} {height}" preserveAspectRatio="xMinYMid"
+ role="img" aria-label="{escaped(caption.text or name)}">
+<image href="{_data_uri(resized(picture, min(1.0, scale)), "JPEG", quality=82)}"
+ width="{width}" height="{height}" preserveAspectRatio="none"/>
+<path class="unseen" fill="url(#hatch)" fill-rule="evenodd" d="M0 0H{width}V{height}H0Z
+M{box[0]} {box[1]}V{box[3]}H{box[2]}V{box[1]}Z"/>
+{maps}
+</svg>
+<figcaption>
+<p class="words" role="toolbar" aria-label="Words of the caption">{_buttons(caption)}</p>
+<p class="note" role="status"></p>
+</figcaption>
+</figure>"""
+
+
+def _veil_of(weights: Floats) -> str:
+    """The veil over the crop for one word, as a tiny picture that the browser stretches."""
+    rows, columns = (SAMPLES_PER_CELL * cells for cells in weights.shape)
+    light = attention_map(weights, (columns, rows), Crop(0, 0, columns, rows))
+    pixels = (
+        (np.stack(veil(light), 2) * (1, 255)).round().astype(np.uint8)
+    )  # (rows, columns, grey and alpha)
+    return _data_uri(Image.fromarray(pixels), "PNG", optimize=True)
+
+
+def _buttons(caption: Caption) -> str:
+    """The sentence, each word of it a button."""
+    written, rest = "", caption.text
+    for index, word in enumerate(caption.words):
+        space = " " if rest.startswith(" ") else ""
+        rest = rest.lstrip()
+        if rest[: len(word)].lower() == word.lower():  # else the sentence left the word out
+            word, rest = rest[: len(word)], rest[len(word) :]
+        written += (
+            f'{space}<button type="button" data-beta="{caption.gates[index]:.2f}" '
+            f'data-note="{escaped(_note(caption, index))}">{escaped(word)}</button>'
+        )
+    return written + escaped(rest)
+
+
+def _note(caption: Caption, index: int) -> str:
+    """What there is to know of a word, for those who cannot see the map."""
+    weights = caption.attention[index]
+    row, column = np.unravel_index(int(weights.argmax()), weights.shape)
+    x0, y0, x1, y1 = caption.crop.cell(int(row), int(column), weights.shape)
+    width, height = caption.picture_size
+    where = PLACES[int(1.5 * (y0 + y1) / height)][int(1.5 * (x0 + x1) / width)]
+    return (
+        f"{caption.words[index]}: looked most at the {where} · β {caption.gates[index]:.2f} · "
+        f"probability {math.exp(caption.log_probs[index]):.2f}"
+    )
+
+
+def _data_uri(picture: Image.Image, kind: str, **options: int) -> str:
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+def escaped(text: str) -> str:
+    """Text for HTML; what is not Unicode in a file's name becomes a question mark."""
+    return html.escape(text.encode("utf-8", "replace").decode())
+
+
+def _hash_of(source: str) -> str:
+    """How a content security policy names a script or style that it allows."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+STYLE = """
+:root { --paper: #faf9f6; --ink: #1c1c1e; --muted: #66645f; --accent: #b4690e; --track: #dedbd3 }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #16171a; --ink: #ececee; --muted: #a0a0a6; --accent: #f0b060; --track: #3a3b40 }
+}
+* { box-sizing: border-box }
+body {
+  margin: 0 auto; padding: clamp(1.25rem, 4vw, 3.5rem) clamp(1rem, 4vw, 3.5rem); max-width: 90rem;
+  background: var(--paper); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif;
+}
+header { max-width: 42rem; margin-bottom: 3rem }
+h1 { margin: 0 0 .75rem; font: 500 clamp(1.6rem, 4vw, 2.2rem)/1.2 ui-serif, Georgia, serif }
+h2 { margin: 0 0 .5rem; font-size: .85rem; font-weight: 400; overflow-wrap: anywhere }
+header p, h2, .note { color: var(--muted) }
+p { margin: 0 }
+main {
+  display: grid; align-items: start; gap: 3.5rem 3rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
+}
+figure { margin: 0; min-width: 0 }
+figure svg { display: block; width: 100%; height: auto; max-height: 90vh; border-radius: .6rem }
+figure svg.tall { max-width: 26rem }
+.patterns { position: absolute }
+.night { fill: #0c0c0c; fill-opacity: .86 }
+.stripe { fill: #fff; fill-opacity: .1 }
+.map, .unseen { opacity: 0; transition: opacity .18s }
+.looking .unseen, .map.shown { opacity: 1 }
+.words { margin: 1rem 0 .5rem; font: 1.35rem/1.6 ui-serif, Georgia, serif }
+.words button {
+  margin: 0; padding: .1em .08em .16em; border: 0; border-radius: .15em; color: inherit;
+  font: inherit; line-height: 1.3; text-align: left; cursor: pointer;
+  max-width: 100%; overflow-wrap: anywhere; background:
+    linear-gradient(var(--accent) 0 0) 0 100% / calc(100% * var(--beta, 0)) 2px no-repeat,
+    linear-gradient(var(--track) 0 0) 0 100% / 100% 2px no-repeat;
+}
+.words button.shown { color: var(--paper); background: var(--ink) }
+.words button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+.note { min-height: 1.55em; font-size: .9rem }
+@media (prefers-reduced-motion: reduce) { .map, .unseen { transition: none } }
+"""
+
+SCRIPT = """
+for (const figure of document.querySelectorAll("figure")) {
+  const words = [...figure.querySelectorAll("button")];
+  const maps = [...figure.querySelectorAll(".map")];
+  const note = figure.querySelector(".note");
+  let chosen = -1;
+  const show = (index) => {
+    for (const row of [words, maps]) {
+      row.forEach((part, i) => part.classList.toggle("shown", i === index));
+    }
+    figure.classList.toggle("looking", index >= 0);
+    note.textContent = index < 0 ? "" : words[index].dataset.note;
+  };
+  words.forEach((word, index) => {
+    word.tabIndex = index ? -1 : 0;
+    word.style.setProperty("--beta", word.dataset.beta);
+    word.addEventListener("pointerenter", () => show(index));
+    word.addEventListener("pointerleave", () => show(chosen));
+    word.addEventListener("click", () => word.focus());
+    word.addEventListener("focus", () => {
+      words.forEach((other) => { other.tabIndex = other === word ? 0 : -1; });
+      show(chosen = index);
+    });
+    word.addEventListener("blur", () => show(chosen = -1));
+    word.addEventListener("keydown", (event) => {
+      const last = words.length - 1;
+      const next = {
+        ArrowRight: Math.min(index + 1, last), ArrowDown: Math.min(index + 1, last),
+        ArrowLeft: Math.max(index - 1, 0), ArrowUp: Math.max(index - 1, 0), Home: 0, End: last,
+      }[event.key];
+      if (event.key === "Escape") word.blur();
+      if (next === undefined) return;
+      event.preventDefault();
+      words[next].focus();
+    });
+  });
+}
+"""
