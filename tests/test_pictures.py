@@ -24,6 +24,7 @@ from show_attend_tell.data.pictures import (
     frame,
     open_picture,
     part_of,
+    read_image,
     read_picture,
     view,
 )
@@ -89,6 +90,13 @@ def test_every_orientation_gives_the_upright_pixels(orientation: int) -> None:
     upright = noise(40, 30)
     found = open_picture(with_orientation(upright, orientation, "PNG"))
     assert np.array_equal(np.asarray(found), np.asarray(upright))
+
+
+@pytest.mark.parametrize("orientation", STORED)
+def test_a_picture_that_was_opened_is_not_turned_again(orientation: int) -> None:
+    upright = Image.fromarray(np.arange(6 * 4 * 3, dtype=np.uint8).reshape(6, 4, 3))
+    found = open_picture(with_orientation(upright, orientation, "PNG"))
+    assert read_image(found).image.tobytes() == upright.tobytes()
 
 
 @pytest.mark.parametrize("orientation", STORED)

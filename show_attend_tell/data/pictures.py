@@ -35,6 +35,7 @@ LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
 MOST_FRAMES = 5_000
+NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
 LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
 
 
@@ -367,6 +368,8 @@ def _upright_rgb(picture: Image.Image, size: tuple[int, int], notes: list[str]) 
         orientation = None
     if orientation in _TURNS:
         picture = picture.transpose(_TURNS[orientation])
+        # What says how to turn it must not come along, or the next reader turns it again.
+        picture.info = {name: fact for name, fact in picture.info.items() if name in NEEDED}
         size = size[::-1] if orientation >= 5 else size
         notes = [*notes, "orientation_applied"]
     elif orientation != 1:
