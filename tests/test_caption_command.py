@@ -16,7 +16,7 @@ import show_attend_tell
 from show_attend_tell.errors import UserError
 from show_attend_tell.telling import captioner as captioning
 from show_attend_tell.telling.model import Floats, Integers
-from show_attend_tell.telling.search import Search
+from show_attend_tell.telling.search import Look, Search
 from tests.conftest import SAT, Sat
 
 pytestmark = pytest.mark.slow
@@ -301,9 +301,17 @@ def test_look_here_changes_the_word_that_a_person_points_for(folder: Path) -> No
 
     free = captioner(photo, Search(beam=1))
     told = captioner(photo, Search(beam=1, look=look_here))
+    assert (free.look, told.look) == ("expected", "pointed")
     np.testing.assert_array_equal(told.attention[1].ravel(), corner)
     assert told.log_probs[0] == pytest.approx(free.log_probs[0])
     assert told.log_probs[1] != pytest.approx(free.log_probs[1])
+
+
+@pytest.mark.parametrize("look", ["most-likely", "sampled"])
+def test_a_caption_knows_that_each_word_looked_at_one_place(look: Look, folder: Path) -> None:
+    told = show_attend_tell.load(folder / "run")(folder / "photos" / "2.png", Search(look=look))
+    assert told.look == look
+    assert (np.sort(told.attention.reshape(-1, 4)) == [0, 0, 0, 1]).all()
 
 
 def test_a_file_that_the_caller_opened_stays_open(folder: Path) -> None:

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.telling.model import Floats
-from show_attend_tell.telling.search import Told
+from show_attend_tell.telling.search import Look, Told
+
+Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a person's function said
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,7 @@ class Caption:
     gates: Floats  # (T,): how much the picture counted for each word, β
     picture_size: tuple[int, int]  # width, height in pixels of the upright original
     crop: Crop  # the part of it that the grid of h × w covers
+    look: Looked = "expected"  # with all places as weighed, or at one: the likeliest, or drawn
     warnings: tuple[str, ...] = ()  # what was done to the picture: `first_frame_only`, ...
 
     @classmethod
@@ -34,6 +38,7 @@ class Caption:
         grid: tuple[int, int],
         picture_size: tuple[int, int],
         crop: Crop,
+        look: Looked = "expected",
         warnings: tuple[str, ...] = (),
     ) -> "Caption":
         """Put into words what the search told.
@@ -48,6 +53,8 @@ class Caption:
             Rows and columns of the annotations; the L places run along the rows.
         picture_size, crop
             Where the grid lies on the original picture.
+        look
+            What the search put in the place of the model's attention.
         warnings
             What one should know of how it was read.
         """
@@ -60,6 +67,7 @@ class Caption:
             gates=told.gates,
             picture_size=picture_size,
             crop=crop,
+            look=look,
             warnings=warnings,
         )
 

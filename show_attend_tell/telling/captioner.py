@@ -22,7 +22,7 @@ from show_attend_tell.data.pictures import (
 )
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
-from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.caption import Caption, Looked
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.search import Search, tell
 
@@ -90,7 +90,7 @@ class Captioner:
     def frame(self, picture: Picture) -> Framed:
         """Read a picture and cut out what the encoder sees."""
         preprocessing = self.model.facts.preprocessing
-        opened = _open(picture, preprocessing.resize)
+        opened = open_given(picture, preprocessing.resize)
         pixels = frame(opened.image, preprocessing)
         warnings = list(opened.warnings)
         if min(opened.size) < preprocessing.size:
@@ -110,11 +110,21 @@ class Captioner:
                 for i in range(0, len(pixels), ENCODED_AT_ONCE)
             ]
         )
-        told = tell(self.model, annotations, search or self.search)
+        search = search or self.search
+        told = tell(self.model, annotations, search)
+        look: Looked = "pointed" if callable(search.look) else search.look
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
             [
-                Caption.of(each, decode(each.words), grid, one.picture_size, one.crop, one.warnings)
+                Caption.of(
+                    each,
+                    decode(each.words),
+                    grid,
+                    one.picture_size,
+                    one.crop,
+                    look,
+                    one.warnings,
+                )
                 for each in sentences
             ]
             for one, sentences in zip(framed, told, strict=True)
@@ -154,7 +164,8 @@ def _best(told: list[Caption] | UserError) -> Caption:
     return told[0]
 
 
-def _open(picture: Picture, least_side: int) -> Opened:
+def open_given(picture: Picture, least_side: int | None = None) -> Opened:
+    """Open whatever a captioner takes for a picture; `least_side` as in `read_picture`."""
     if isinstance(picture, Image.Image):
         return read_image(picture)
     if isinstance(picture, np.ndarray):
