@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from show_attend_tell.errors import UserError
 
 if TYPE_CHECKING:
+    from show_attend_tell.drawing import draw
     from show_attend_tell.telling.caption import Caption
     from show_attend_tell.telling.captioner import Captioner
     from show_attend_tell.telling.search import Search
 
 __version__ = "0.1.0"
 
-__all__ = ["Caption", "Captioner", "Search", "UserError", "load"]
+__all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
 
 SHIPPED = Path(__file__).parent / "models" / "flickr8k-soft"  # what `load()` opens
 
@@ -54,10 +55,15 @@ def load(model: str | Path | None = None, *, threads: int | None = None) -> "Cap
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public classes when they are first asked for: `sat --help` needs none of them."""
+    """Import what else is public when it is first asked for: `sat --help` needs none of them."""
     from importlib import import_module
 
-    where = {"Caption": "caption", "Captioner": "captioner", "Search": "search"}
+    where = {
+        "Caption": "telling.caption",
+        "Captioner": "telling.captioner",
+        "Search": "telling.search",
+        "draw": "drawing",
+    }
     if name in where:
-        return getattr(import_module(f"show_attend_tell.telling.{where[name]}"), name)
+        return getattr(import_module(f"show_attend_tell.{where[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -676,45 +676,89 @@ def caption(
 @app.command()
 def draw(
     pictures: Annotated[
-        list[str], typer.Argument(help="A picture; for a page also several, or a folder.")
+        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
     ],
-    out: Annotated[Path, typer.Argument(help="A .png figure, or a .html page.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its ending says what is made: .png or .jpg the paper's figure, of several "
+            "pictures a sheet; .gif word by word; .html a page; .json or .npz the numbers.",
+            show_default="PICTURE-attention.png, of several attention.html",
+        ),
+    ] = None,
+    word: Annotated[
+        str | None,
+        typer.Option(
+            help="Where this word looked, each time it was told, on the picture in full size.",
+            show_default=False,
+        ),
+    ] = None,
     model: ModelOption = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="MODEL MODEL",
+            help="Two models, word by word, one below the other.",
+            show_default=False,
+        ),
+    ] = None,
+    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
+    seed: Annotated[
+        int, typer.Option(help="For --look sampled: the same one, the same places.")
+    ] = 0,
 ) -> None:
     """Draw where each word of a picture's caption looked, as in the paper's figures.
 
     For example:
 
-        sat draw photo.jpg photo-attention.png
+        sat draw photo.jpg
 
-        sat draw holiday/ holiday.html
+        sat draw photo.jpg --out photo.gif
 
-        sat draw photo.jpg photo.html --model runs/soft
+        sat draw holiday/ --out holiday.html --model runs/soft
+
+        sat draw photo.jpg --word dog --out dog.png
+
+        sat draw photo.jpg --compare runs/soft runs/hard --out both.png
     """
     from show_attend_tell import drawing, load, terminal
-    from show_attend_tell.data.pictures import open_picture
-    from show_attend_tell.files import write_atomically, write_text
+    from show_attend_tell.files import write_bytes
     from show_attend_tell.telling.listing import list_pictures
 
-    if out.suffix.lower() not in (".png", ".html"):
-        raise UserError("request.out", f"{out}: name a file that ends in .png or .html")
-    names, _ = list_pictures(pictures)
-    if len(names) > 1 and out.suffix.lower() == ".png":
-        raise UserError("request.out", f"{out}: a figure shows one picture; several need .html")
-    captioner = load(model)
-    items = []
-    for path in map(Path, names):
-        told, upright = captioner(path), open_picture(path)
-        items.append((path.name, told, upright))
-        named = f"{printable(path.name)}\t" if len(names) > 1 else ""
-        terminal.print_line(named + printable(told.text))
-    if out.suffix.lower() == ".png":
-        image = drawing.draw(told, upright)
-        write_atomically(out, lambda stream: image.save(stream, format="PNG"))
-    else:
-        title = told.text if len(items) == 1 else "Where each word looked"
-        write_text(out, drawing.page(items, title=title))
-    terminal.console(stderr=True).print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+    _refuse(bool(model and compare), "--compare names its two models; leave --model out")
+    _refuse(bool(compare) and len(set(compare or ())) == 1, "--compare needs two different models")
+    names, found = list_pictures(pictures)
+    several = len(names) > 1
+    stem = "" if several else Path(names[0]).stem + "-"
+    out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
+    wanted = compare or (model,)
+    folders = [one.name for one in compare or ()]
+    labels = folders if len(set(folders)) == len(wanted) else map(str, wanted)
+    drawing.check(out, [Path(name) for name in names], len(wanted), word)
+    items, failed = [], 0
+    for told in drawing.tell_items(
+        names,
+        found,
+        {label: load(one) for label, one in zip(labels, wanted, strict=True)},
+        in_full=word is not None,
+        seed=seed,
+        **({"look": look.value} if look else {}),
+    ):
+        if isinstance(told, UserError):
+            failed += 1
+            terminal.complain(told)
+            continue
+        items += told
+        for name, one, _ in told:
+            head = f"{printable(name)}\t" if several or compare else ""
+            terminal.print_line(head + printable(one.text))
+    say = terminal.console(stderr=True)
+    if items:
+        write_bytes(out, drawing.make(out.suffix.lower(), items, word))
+        say.print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+    if failed:
+        say.print(f"{failed:,} of {len(names):,} pictures failed")
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`sat caption` and `sat draw`, as a person types them, and `load` in Python."""
+"""`sat caption`, as a person types it, and `load` in Python."""
 
 import csv
 import io
@@ -221,44 +221,6 @@ def test_the_model_in_the_package_is_the_default(
     monkeypatch.setattr(show_attend_tell, "SHIPPED", folder / "run" / "model")
     assert sat("caption", picture) == expected
     assert show_attend_tell.load()(picture).text == expected[1].strip()
-
-
-@pytest.mark.parametrize("ending", ["png", "html"])
-def test_draw_writes_a_figure_or_a_page(
-    ending: str,
-    sat: Sat,
-    folder: Path,
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / f"drawn.{ending}"
-    code, _, _ = sat("draw", "--model", folder / "run", folder / "photos" / "3.png", out)
-    assert code == 0
-    if ending == "png":
-        with Image.open(out) as figure:
-            assert figure.width > 224
-    else:
-        assert out.read_text().lower().startswith("<!doctype html>")
-
-
-def test_draw_refuses_other_endings(sat: Sat, folder: Path, tmp_path: Path) -> None:
-    code, _, err = sat(
-        "draw", "--model", folder / "run", folder / "photos" / "3.png", tmp_path / "x.bmp"
-    )
-    assert code == 2
-    assert ".png or .html" in err
-
-
-@pytest.mark.slow
-def test_a_page_shows_several_pictures_and_a_figure_one(
-    sat: Sat, folder: Path, tmp_path: Path
-) -> None:
-    photos = [folder / "photos" / f"{number}.png" for number in (3, 4)]
-    code, out, _ = sat("draw", "--model", folder / "run", *photos, tmp_path / "both.html")
-    page = (tmp_path / "both.html").read_text("utf-8")
-    assert (code, len(out.splitlines())) == (0, 2)
-    assert "3.png" in page and "4.png" in page
-    code, _, err = sat("draw", "--model", folder / "run", *photos, tmp_path / "both.png")
-    assert (code, "a figure shows one picture" in err) == (2, True)
 
 
 def test_python_takes_every_kind_of_picture_and_tells_the_same(folder: Path) -> None:

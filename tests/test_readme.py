@@ -96,7 +96,8 @@ def test_the_readme_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert len(typed) > 15
-    assert (tmp_path / "photo.png").exists() and (tmp_path / "holiday.html").exists()
+    drawn = ("photo-attention.png", "photo.gif", "holiday.html")
+    assert all((tmp_path / name).exists() for name in drawn)
 
     for program in blocks("python"):
         done = subprocess.run(

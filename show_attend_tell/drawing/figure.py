@@ -1,100 +1,206 @@
-"""The paper's figure: a picture, then one tile for each word with what it looked at lit."""
+"""The paper's figures: a picture, then one tile for each word with what it looked at lit.
+
+One picture makes a figure; several, or one that several models told of, make a sheet, one block
+below the other.
+"""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from show_attend_tell.data.pictures import Crop
-from show_attend_tell.drawing.light import crop_on, lit, refuse_another_shape, resized
+from show_attend_tell.drawing.items import Item
+from show_attend_tell.drawing.lettering import Lettering, shortened, wrapped
+from show_attend_tell.drawing.light import ONE_PLACE, lit, refuse_another_shape, resized
+from show_attend_tell.errors import UserError, printable
 from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.captioner import Picture, open_given
 
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
-
-# All in pixels.
-TILE_WIDTH = 224
-TALLEST_TILE = 336
-MOST_COLUMNS = 5
-MARGIN, GAP = 24, 16
-WORD_HEIGHT, BAR_HEIGHT = 28, 5
-PAPER, INK, MUTED, TRACK, ACCENT = "#ffffff", "#1c1c1e", "#6b6a66", "#e6e4df", "#b4690e"
+PAPER, INK, MUTED, TRACK, ACCENT = "#ffffff", "#1c1c1e", "#66645f", "#e3e0d9", "#b4690e"
+NO_WORDS = "(no words)"
 
 
-def draw(caption: Caption, picture: Image.Image) -> Image.Image:
+@dataclass(frozen=True)
+class Sizes:
+    """How large things are, in pixels at scale 1."""
+
+    columns: int  # of tiles, at most
+    tile: int  # width
+    tallest: int  # tile
+    title: int  # letters
+    word: int
+    note: int = 14
+    margin: int = 24
+    gap: int = 16
+    bar: int = 5
+    rule: int = 1
+
+    @property
+    def width(self) -> int:
+        """Of a full row of tiles."""
+        return self.columns * (self.tile + self.gap) - self.gap
+
+    def scaled(self, scale: float) -> "Sizes":
+        """The same with all lengths longer."""
+        lengths = {name: round(x * scale) for name, x in vars(self).items() if name != "columns"}
+        return replace(self, **lengths)
+
+
+FIGURE = Sizes(columns=5, tile=224, tallest=336, title=26, word=19)
+SHEET = Sizes(columns=8, tile=134, tallest=201, title=21, word=16)  # as wide as a full figure
+
+
+def draw(caption: Caption, picture: Picture, *, scale: float = 2) -> Image.Image:
     """Draw the paper's figure: the picture, then a tile for each word with what it looked at lit.
 
     Parameters
     ----------
     caption
-        A caption of this picture.
+        A caption of this picture, perhaps at another scale.
     picture
-        The whole upright picture, at any scale.
+        Whatever a captioner takes: a path, bytes, an open file, a Pillow image or an array.
+    scale
+        1 for about 1,200 pixels across; 2, for screens with small pixels and for print.
 
     Raises
     ------
     UserError
-        `request.picture`: the picture has another shape than the captioned one.
+        `request.picture`: the picture has another shape than the captioned one;
+        `request.caption`: there are no words; `picture.*`: the picture cannot be read.
     """
+    refuse_no_words(caption)
+    sizes = FIGURE.scaled(scale)
+    lettering = Lettering([caption.text, *caption.words])
+    block = _block("", caption, open_given(picture).image, sizes, lettering)
+    return _stacked([block], [caption], sizes, lettering)
+
+
+def sheet(items: Sequence[Item], *, scale: float = 2) -> Image.Image:
+    """Draw small figures one below the other: of several pictures, or by several models.
+
+    Parameters
+    ----------
+    items
+        For each a name, a caption, and the whole upright picture at any scale.
+    scale
+        As of `draw`.
+
+    Raises
+    ------
+    UserError
+        `request.picture`: a picture has another shape than the captioned one.
+    """
+    sizes = SHEET.scaled(scale)
+    captions = [caption for _, caption, _ in items]
+    names = [printable(name) for name, _, _ in items]
+    texts = [text for caption in captions for text in (caption.text, *caption.words)]
+    lettering = Lettering([*names, *texts])
+    blocks = [
+        _block(name, caption, picture, sizes, lettering)
+        for name, (_, caption, picture) in zip(names, items, strict=True)
+    ]
+    return _stacked(blocks, captions, sizes, lettering)
+
+
+def refuse_no_words(caption: Caption) -> None:
+    """There is nothing to draw where nothing was told."""
+    if not caption.words:
+        raise UserError(
+            "request.caption",
+            "the caption has no words, so there is nowhere that they looked; "
+            "caption the picture with min_words of at least 1",
+        )
+
+
+def _block(
+    name: str, caption: Caption, picture: Image.Image, sizes: Sizes, lettering: Lettering
+) -> Image.Image:
+    """What was told of one picture: its name, its caption, its tiles; no margin around."""
     refuse_another_shape(caption, picture)
-    scale = min(TILE_WIDTH / picture.width, TALLEST_TILE / picture.height)
+    scale = min(sizes.tile / picture.width, sizes.tallest / picture.height)
     small = resized(picture, scale)
-    crop = crop_on(caption, small.size)
-    tiles = [small] + [lit(small, weights, crop) for weights in caption.attention]
-    rows = math.ceil(len(tiles) / MOST_COLUMNS)
-    columns = math.ceil(len(tiles) / rows)
-    width = 2 * MARGIN + columns * TILE_WIDTH + (columns - 1) * GAP
-    row_height = WORD_HEIGHT + small.height + 6 + BAR_HEIGHT + GAP
+    tiles = [small] + [lit(small, caption, weights) for weights in caption.attention]
+    step = max(small.width, sizes.tile // 2) + sizes.gap  # a word over a narrow picture needs room
+    fitting = (sizes.width + sizes.gap) // step
+    rows = math.ceil(len(tiles) / fitting)
+    # A figure of its own has rows of one length and is no wider; on a sheet tiles lie on one grid.
+    columns = fitting if name else math.ceil(len(tiles) / rows)
+    width = sizes.width if name else columns * step - sizes.gap
 
-    title_font, word_font, note_font = (ImageFont.load_default(size) for size in (26, 19, 14))
-    title = _wrapped(caption.text, title_font, width - 2 * MARGIN)
-    notes = _wrapped(_legend(caption), note_font, width - 2 * MARGIN)
-    top = MARGIN + 34 * len(title) + 8
-    foot = top + rows * row_height + 4
+    title_font, word_font, note_font = (
+        lettering.font(size) for size in (sizes.title, sizes.word, sizes.note)
+    )
+    note = " · ".join(filter(None, (name, ONE_PLACE.get(caption.look))))
+    note = shortened(lettering.spell(note), note_font, width)
+    title = wrapped(lettering.spell(caption.text or NO_WORDS), title_font, width)
+    title_line, word_line = round(1.3 * sizes.title), round(1.6 * sizes.word)
+    title_top = round(1.6 * sizes.note) if note else 0
+    tiles_top = title_top + title_line * len(title) + sizes.word // 2
+    row_height = word_line + small.height + 2 * sizes.bar + sizes.gap
 
-    figure = Image.new("RGB", (width, foot + 20 * len(notes) + MARGIN), PAPER)
-    pen = ImageDraw.Draw(figure)
+    block = Image.new("RGB", (width, tiles_top + rows * row_height), PAPER)
+    pen = ImageDraw.Draw(block)
+    pen.text((0, 0), note, MUTED, note_font)
     for line, text in enumerate(title):
-        pen.text((MARGIN, MARGIN + 34 * line), text, INK, title_font)
+        pen.text((0, title_top + title_line * line), text, INK, title_font)
     for index, tile in enumerate(tiles):
-        x = MARGIN + index % columns * (TILE_WIDTH + GAP)
-        y = top + index // columns * row_height
-        figure.paste(tile, (x, y + WORD_HEIGHT))
+        x, y = index % columns * step, tiles_top + index // columns * row_height
+        block.paste(tile, (x, y + word_line))
         if index:
-            word = _shortened(caption.words[index - 1], word_font, TILE_WIDTH)
-            pen.text((x, y + WORD_HEIGHT - 8), word, INK, word_font, anchor="ls")
-            _draw_bar(pen, x, y + WORD_HEIGHT + small.height + 6, caption.gates[index - 1])
-    for line, text in enumerate(notes):
-        pen.text((MARGIN, foot + 20 * line), text, MUTED, note_font)
+            word = shortened(lettering.spell(caption.words[index - 1]), word_font, step - sizes.gap)
+            pen.text((x, y + word_line - 0.4 * sizes.word), word, INK, word_font, anchor="ls")
+            bar = (x, y + word_line + small.height + sizes.bar, small.width, sizes.bar)
+            _draw_bar(pen, *bar, float(caption.gates[index - 1]))
+    return block
+
+
+def _draw_bar(
+    pen: ImageDraw.ImageDraw, x: int, y: int, width: int, height: int, share: float
+) -> None:
+    pen.rectangle((x, y, x + width - 1, y + height - 1), TRACK)
+    if filled := round(share * width):
+        pen.rectangle((x, y, x + filled - 1, y + height - 1), ACCENT)
+
+
+def _stacked(
+    blocks: Sequence[Image.Image], captions: Sequence[Caption], sizes: Sizes, lettering: Lettering
+) -> Image.Image:
+    """The blocks with rules between them, margins around, and a legend."""
+    width = max(block.width for block in blocks)
+    font = lettering.font(sizes.note)
+    legend = wrapped(_legend(captions, lettering), font, width)
+    line = round(1.4 * sizes.note)
+    between = 2 * sizes.gap
+    height = sum(block.height + between for block in blocks) - between
+    figure = Image.new(
+        "RGB",
+        (width + 2 * sizes.margin, height + sizes.bar + line * len(legend) + 2 * sizes.margin),
+        PAPER,
+    )
+    pen = ImageDraw.Draw(figure)
+    y = sizes.margin
+    for index, block in enumerate(blocks):
+        if index:
+            rule = y - between // 2 - sizes.gap // 2
+            pen.rectangle(
+                (sizes.margin, rule, sizes.margin + width - 1, rule + sizes.rule - 1), TRACK
+            )
+        figure.paste(block, (sizes.margin, y))
+        y += block.height + between
+    for number, text in enumerate(legend):
+        pen.text((sizes.margin, y - between + sizes.bar + line * number), text, MUTED, font)
     return figure
 
 
-def _legend(caption: Caption) -> str:
-    width, height = caption.picture_size
-    legend = "Light: where the word looked. Bar: how much the picture counted (beta)."
-    if caption.crop != Crop(0, 0, width, height):
-        legend += " Hatched: not seen."
-    return legend
-
-
-def _draw_bar(pen: ImageDraw.ImageDraw, x: int, y: int, share: float) -> None:
-    pen.rectangle((x, y, x + TILE_WIDTH - 1, y + BAR_HEIGHT - 1), TRACK)
-    if filled := round(share * TILE_WIDTH):
-        pen.rectangle((x, y, x + filled - 1, y + BAR_HEIGHT - 1), ACCENT)
-
-
-def _wrapped(text: str, font: Font, width: int) -> list[str]:
-    """Lines of whole words, none wider than `width` pixels."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and font.getlength(f"{lines[-1]} {word}") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(_shortened(word, font, width))
-    return lines
-
-
-def _shortened(word: str, font: Font, width: int) -> str:
-    if font.getlength(word) <= width:
-        return word
-    while word and font.getlength(word + "…") > width:
-        word = word[:-1]
-    return word + "…"
+def _legend(captions: Sequence[Caption], lettering: Lettering) -> str:
+    parts = ["Light: where the word looked."]
+    if any(caption.look in ONE_PLACE for caption in captions):
+        parts.append("Outlined: the one place it looked at.")
+    parts.append("Bar: how much the picture counted (beta).")
+    if any(caption.crop != Crop(0, 0, *caption.picture_size) for caption in captions):
+        parts.append("Hatched: not seen.")
+    if lettering.lacks:
+        parts.append("?: a letter that no typeface here has.")
+    return " ".join(parts)

@@ -2,14 +2,15 @@
 
 The paper (section 5.4) upsamples the weights by the encoder's stride and smooths them with a
 Gaussian. Here both are one step, computed at the pixels of the whole original picture; what the
-encoder's crop left out is hatched: not seen.
+encoder's crop left out is hatched: not seen. Light is a matter of luminance alone, so that every
+eye sees the same map.
 """
 
 import math
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.errors import UserError
@@ -21,6 +22,15 @@ DIM = 0.75  # how far a place fades into the night that the word did not look at
 GLOW = 0.25  # how far the place that it looked at most fades into white: dark pictures need it
 UNSEEN = 0.86  # how far everything fades that the crop left out
 NIGHT, STRIPE = 12, 42  # greys of 0..255
+HATCH, OUTLINE = 1 / 28, 1 / 160  # from stripe to stripe, and a line, as shares of the long side
+SHADE, MARK = "#0c0c0c", "#ffc45c"  # an outline is seen on dark and on light
+BAND = 256  # rows that are computed together: a photograph of 40 megapixels must fit in memory
+
+# What is said of looks that choose one place.
+ONE_PLACE = {
+    "most-likely": "one place for each word, the most likely",
+    "sampled": "one place for each word, sampled",
+}
 
 
 def attention_map(
@@ -55,17 +65,44 @@ def attention_map(
     return light / (light.max() or 1.0)
 
 
-def lit(picture: Image.Image, weights: Floats, crop: Crop) -> Image.Image:
-    """The picture with what was looked at light, the rest dim, and what was not seen hatched."""
-    width, height = picture.size
-    grey, alpha = veil(attention_map(weights, picture.size, crop))
-    x, y = np.arange(width) + 0.5, np.arange(height)[:, None] + 0.5
-    unseen = (x < crop.x0) | (x >= crop.x1) | (y < crop.y0) | (y >= crop.y1)
-    grey[unseen] = np.where((x + y) % 8 < 2, STRIPE, NIGHT)[unseen]
-    alpha[unseen] = UNSEEN
-    pixels = np.asarray(picture, dtype=np.float64)
-    shown = pixels + (grey[:, :, None] - pixels) * alpha[:, :, None]
-    return Image.fromarray(shown.round().astype(np.uint8))
+def lit(picture: Image.Image, caption: Caption, weights: Floats) -> Image.Image:
+    """The picture with what was looked at light, the rest dim, and what was not seen hatched.
+
+    Where a word looked at one place alone, its cell is outlined.
+
+    Parameters
+    ----------
+    picture
+        The captioned picture at any scale, RGB.
+    caption
+        Says where the grid lies on it.
+    weights
+        (h, w), of one word of the caption.
+    """
+    (width, height), crop = picture.size, crop_on(caption, picture.size)
+    light = attention_map(weights, picture.size, crop)
+    pixels = np.array(picture)  # (height, width, 3)
+    x = np.arange(width) + 0.5
+    stripe = max(8.0, max(picture.size) * HATCH)
+    for top in range(0, height, BAND):
+        band = slice(top, top + BAND)
+        grey, alpha = veil(light[band])
+        y = np.arange(height)[band, None] + 0.5
+        unseen = (x < crop.x0) | (x >= crop.x1) | (y < crop.y0) | (y >= crop.y1)
+        grey[unseen] = np.where((x + y) % stripe < stripe / 4, STRIPE, NIGHT)[unseen]
+        alpha[unseen] = UNSEEN
+        shown = pixels[band] + (grey[:, :, None] - pixels[band]) * alpha[:, :, None]
+        pixels[band] = shown.round()
+    image = Image.fromarray(pixels)
+    if caption.look in ONE_PLACE:
+        pen, line = ImageDraw.Draw(image), max(1, round(max(picture.size) * OUTLINE))
+        for row, column in np.argwhere(weights > 0):
+            cell = crop.cell(int(row), int(column), caption.attention.shape[1:])
+            x0, y0, x1, y1 = (round(side) for side in cell)
+            for color, away in ((SHADE, line), (MARK, 0)):
+                box = (x0 - away, y0 - away, max(x0, x1 - 1) + away, max(y0, y1 - 1) + away)
+                pen.rectangle(box, outline=color, width=line)
+    return image
 
 
 def veil(

@@ -11,7 +11,10 @@ import numpy as np
 from PIL import Image
 
 from show_attend_tell.data.pictures import Crop
+from show_attend_tell.drawing.items import Item
+from show_attend_tell.drawing.lettering import pieces
 from show_attend_tell.drawing.light import (
+    ONE_PLACE,
     attention_map,
     crop_on,
     refuse_another_shape,
@@ -30,7 +33,7 @@ PLACES = (
 )
 
 
-def page(items: Sequence[tuple[str, Caption, Image.Image]], title: str) -> str:
+def page(items: Sequence[Item], title: str) -> str:
     """Write one HTML page that shows where each word looked as one moves through the words.
 
     It holds all it needs, asks the network for nothing, and forbids itself to.
@@ -128,9 +131,13 @@ def figure(name: str, caption: Caption, picture: Image.Image) -> str:
         f'x="{box[0]}" y="{box[1]}" width="{crop.x1 - crop.x0:.2f}" '
         f'height="{crop.y1 - crop.y0:.2f}" preserveAspectRatio="none"'
     )
+    look = ONE_PLACE.get(caption.look)
+    look = f'\n<p class="note">Outlined: {look}.</p>' if look else ""
     shape = "tall" if height > width else "wide"
     maps = "\n".join(
-        f'<image class="map" href="{_veil_of(weights)}" {place}/>' for weights in caption.attention
+        f'<g class="map"><image href="{_veil_of(weights)}" {place}/>'
+        f"{_outlined(caption, weights, crop)}</g>"
+        for weights in caption.attention
     )
     return f"""<figure>
 <h2>{escaped(name)}</h2>
@@ -144,7 +151,7 @@ M{box[0]} {box[1]}V{box[3]}H{box[2]}V{box[1]}Z"/>
 </svg>
 <figcaption>
 <p class="words" role="toolbar" aria-label="Words of the caption">{_buttons(caption)}</p>
-<p class="note" role="status"></p>
+<p class="note" role="status"></p>{look}
 </figcaption>
 </figure>"""
 
@@ -159,16 +166,27 @@ def _veil_of(weights: Floats) -> str:
     return _data_uri(Image.fromarray(pixels), "PNG", optimize=True)
 
 
+def _outlined(caption: Caption, weights: Floats, crop: Crop) -> str:
+    """The cell of a word that looked at one place alone."""
+    if caption.look not in ONE_PLACE:
+        return ""
+    cells = (crop.cell(int(i), int(j), weights.shape) for i, j in np.argwhere(weights > 0))
+    return "".join(
+        f'<rect class="{style}" x="{x0:.2f}" y="{y0:.2f}" width="{x1 - x0:.2f}" '
+        f'height="{y1 - y0:.2f}"/>'
+        for x0, y0, x1, y1 in cells
+        for style in ("shade", "mark")
+    )
+
+
 def _buttons(caption: Caption) -> str:
     """The sentence, each word of it a button."""
-    written, rest = "", caption.text
-    for index, word in enumerate(caption.words):
-        space = " " if rest.startswith(" ") else ""
-        rest = rest.lstrip()
-        if rest[: len(word)].lower() == word.lower():  # else the sentence left the word out
-            word, rest = rest[: len(word)], rest[len(word) :]
+    *words, rest = pieces(caption)
+    written = ""
+    for index, piece in enumerate(words):
+        word = piece.lstrip()
         written += (
-            f'{space}<button type="button" data-beta="{caption.gates[index]:.2f}" '
+            f'{piece[: -len(word)]}<button type="button" data-beta="{caption.gates[index]:.2f}" '
             f'data-note="{escaped(_note(caption, index))}">{escaped(word)}</button>'
         )
     return written + escaped(rest)
@@ -181,8 +199,9 @@ def _note(caption: Caption, index: int) -> str:
     x0, y0, x1, y1 = caption.crop.cell(int(row), int(column), weights.shape)
     width, height = caption.picture_size
     where = PLACES[int(1.5 * (y0 + y1) / height)][int(1.5 * (x0 + x1) / width)]
+    looked = "looked" if caption.look in ONE_PLACE else "looked most"
     return (
-        f"{caption.words[index]}: looked most at the {where} · β {caption.gates[index]:.2f} · "
+        f"{caption.words[index]}: {looked} at the {where} · β {caption.gates[index]:.2f} · "
         f"probability {math.exp(caption.log_probs[index]):.2f}"
     )
 
@@ -229,6 +248,8 @@ figure svg.tall { max-width: 26rem }
 .night { fill: #0c0c0c; fill-opacity: .86 }
 .stripe { fill: #fff; fill-opacity: .1 }
 .map, .unseen { opacity: 0; transition: opacity .18s }
+.shade, .mark { fill: none; stroke: #0c0c0c; stroke-width: 7 }
+.mark { stroke: #ffc45c; stroke-width: 3 }
 .looking .unseen, .map.shown { opacity: 1 }
 .words { margin: 1rem 0 .5rem; font: 1.35rem/1.6 ui-serif, Georgia, serif }
 .words button {

@@ -34,7 +34,8 @@ def write_card(run: Run) -> str:
         "One English sentence for a photograph, and for each of its words where it looked. "
         "Made by `sat export` of show_attend_tell, after *Show, Attend and Tell* "
         "(Xu et al., ICML 2015).",
-        "```sh\nsat caption --model . photo.jpg\nsat draw --model . photo.jpg photo.html\n```",
+        "```sh\nsat caption --model . photo.jpg\n"
+        "sat draw --model . photo.jpg --out photo.html\n```",
         "## What it is",
         f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers.\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "

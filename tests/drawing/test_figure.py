@@ -1,14 +1,25 @@
 """The figure: a tile for each word, light where it looked."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
-from show_attend_tell.drawing import draw
-from show_attend_tell.drawing.figure import MOST_COLUMNS, TILE_WIDTH
+from show_attend_tell import drawing
+from show_attend_tell.drawing import lettering, sheet
+from show_attend_tell.drawing.figure import FIGURE, SHEET
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling.caption import Caption, Looked
 from tests.drawing.cases import SQUEEZE, caption_of, grey, with_metadata
+
+TILE_WIDTH, MOST_COLUMNS = FIGURE.tile, FIGURE.columns
+
+
+def draw(caption: Caption, picture: Image.Image) -> Image.Image:
+    return drawing.draw(caption, picture, scale=1)
 
 
 def tiles_of(figure: Image.Image, tile: tuple[int, int]) -> list[npt.NDArray[np.uint8]]:
@@ -27,7 +38,7 @@ def tiles_of(figure: Image.Image, tile: tuple[int, int]) -> list[npt.NDArray[np.
 SMALL = (TILE_WIDTH, TILE_WIDTH * 90 // 160)
 
 
-@pytest.mark.parametrize("words", [0, 1, MOST_COLUMNS - 1, MOST_COLUMNS, 12])
+@pytest.mark.parametrize("words", [1, MOST_COLUMNS - 1, MOST_COLUMNS, 12])
 def test_a_figure_has_a_tile_for_the_picture_and_one_for_each_word(words: int) -> None:
     figure = draw(caption_of("a " * words), grey())
     assert figure.mode == "RGB"
@@ -36,7 +47,7 @@ def test_a_figure_has_a_tile_for_the_picture_and_one_for_each_word(words: int) -
 
 def test_tiles_wrap_into_rows() -> None:
     long, short = (draw(caption_of("a " * words), grey()) for words in (20, 4))
-    assert long.width == short.width
+    assert long.width == short.width  # of rows with five tiles
     assert long.height > short.height + 3 * SMALL[1]
 
 
@@ -94,3 +105,105 @@ def test_a_picture_of_another_shape_is_refused(size: tuple[int, int]) -> None:
 
 def test_nothing_that_came_with_the_file_is_in_the_figure() -> None:
     assert draw(caption_of("a dog"), with_metadata()).info == {}
+
+
+def test_twice_the_scale_has_twice_the_pixels() -> None:
+    once = draw(caption_of("a dog"), grey())
+    twice = drawing.draw(caption_of("a dog"), grey())
+    np.testing.assert_allclose(twice.size, 2 * np.array(once.size), atol=8)
+
+
+def test_a_caption_without_words_is_refused() -> None:
+    with pytest.raises(UserError, match="no words") as refused:
+        draw(caption_of(""), grey())
+    assert refused.value.code == "request.caption"
+
+
+def test_a_long_caption_wraps() -> None:
+    once, thrice = (draw(caption_of("elephant " * words), grey()) for words in (4, 10))
+    title = np.asarray(thrice)[: thrice.height - once.height].min(axis=(1, 2)) < 128
+    assert thrice.width <= FIGURE.width + 2 * FIGURE.margin
+    assert (np.diff(title.astype(int)) == 1).sum() >= 2  # lines of text, one below the other
+
+
+@pytest.mark.parametrize("look", ["most-likely", "sampled"])
+def test_a_figure_says_how_the_place_was_chosen(look: Looked, said: list[str]) -> None:
+    draw(replace(caption_of("a dog"), look=look), grey())
+    chosen = "the most likely" if look == "most-likely" else "sampled"
+    assert f"one place for each word, {chosen}" in said
+
+
+# The sheet
+
+
+def test_a_sheet_shows_every_picture_with_its_name_and_its_caption(said: list[str]) -> None:
+    items = [("one.jpg", caption_of("a dog"), grey()), ("two.jpg", caption_of("a cat"), grey())]
+    shown = sheet(items, scale=1)
+    assert len(tiles_of(shown, (SHEET.tile, round(SHEET.tile * 90 / 160)))) == 6
+    assert {"one.jpg", "A dog.", "two.jpg", "A cat."} <= set(said)
+
+
+def test_a_sheet_is_as_wide_as_a_full_figure() -> None:
+    shown = sheet([("one.jpg", caption_of("a"), grey())] * 2, scale=1)
+    assert shown.width == draw(caption_of("a " * 9), grey()).width
+
+
+def test_a_sheet_tells_models_apart(said: list[str]) -> None:
+    soft, hard = caption_of("a dog"), replace(caption_of("a cat"), look="most-likely")
+    sheet([("soft", soft, grey()), ("hard", hard, grey())])
+    assert "soft" in said
+    assert "hard · one place for each word, the most likely" in said
+
+
+def test_a_caption_without_words_has_its_place_on_a_sheet(said: list[str]) -> None:
+    sheet([("one.jpg", caption_of(""), grey()), ("two.jpg", caption_of("a dog"), grey())])
+    assert "(no words)" in said
+
+
+# Letters
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is written on figures, line by line."""
+    lines: list[str] = []
+    write = ImageDraw.ImageDraw.text
+
+    def text(self: ImageDraw.ImageDraw, xy: Any, text: str, *more: Any, **options: Any) -> None:
+        lines.append(text)
+        write(self, xy, text, *more, **options)
+
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", text)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("ein mädchen läuft", "Ein madchen lauft."),
+        ("собака бежит", "?????? ?????."),
+        ("naïve 日本", "Naive ??."),
+    ],
+)
+def test_letters_that_no_typeface_has_are_replaced_and_named(
+    words: str, written: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lettering, "OTHERS", ("no such typeface.ttf",))
+    draw(caption_of(words), grey())
+    assert written in said
+    assert ("?: a letter that no typeface here has" in " ".join(said)) is ("?" in written)
+
+
+def test_another_typeface_of_the_machine_is_used_where_it_has_the_letters(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = lettering._lacking
+    other = lettering.BUILT_IN.font_variant(size=21)
+    monkeypatch.setattr(lettering, "_typefaces", lambda: iter((lettering.BUILT_IN, other)))
+    monkeypatch.setattr(
+        lettering,
+        "_lacking",
+        lambda face, text: lacking(face, text) if face is not other else set(),
+    )
+    draw(caption_of("ein mädchen"), grey())
+    assert "Ein mädchen." in said

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 
 from show_attend_tell.data.pictures import crop_of
 from show_attend_tell.drawing import page
+from show_attend_tell.telling.caption import Looked
 from tests.drawing.cases import PAPER, SQUEEZE, caption_of, grey, looking_at, with_metadata
 
 
@@ -61,7 +63,7 @@ def test_a_page_has_one_button_and_one_map_for_each_word() -> None:
     two = [("one.jpg", caption_of("a dog"), grey()), ("two.jpg", caption_of("a wet cat"), grey())]
     read = Page(page(two, "Both"))
     assert len(read.all("button")) == 5
-    assert [image.get("class") for image in read.all("image")].count("map") == 5
+    assert read.all("g") == [{"class": "map"}] * 5
 
 
 def test_the_buttons_read_as_the_sentence() -> None:
@@ -141,6 +143,23 @@ def test_a_word_says_where_it_looked(cell: tuple[int, int], where: str) -> None:
     caption.attention[0] = looking_at(*cell, (7, 5))
     (button,) = Page(page([("dog.jpg", caption, grey())], "Dogs")).all("button")
     assert button["data-note"] == f"dog: looked most at the {where} · β 0.50 · probability 0.61"
+
+
+@pytest.mark.parametrize("look", ["most-likely", "sampled"])
+def test_the_cell_that_hard_attention_chose_is_outlined_and_named(look: Looked) -> None:
+    caption = replace(caption_of("dog"), look=look)
+    caption.attention[:] = 0
+    caption.attention[0, 6, 1] = 1
+    source = page([("dog.jpg", caption, grey())], "Dogs")
+    read = Page(source)
+    x0, y0, x1, y1 = caption.crop.cell(6, 1, (7, 5))
+    for outline in (one for one in read.all("rect") if one["class"] in ("shade", "mark")):
+        place = [float(outline[side]) / 4 for side in ("x", "y", "width", "height")]
+        np.testing.assert_allclose(place, [x0, y0, x1 - x0, y1 - y0], atol=0.01)
+    assert [one["class"] for one in read.all("rect")][-2:] == ["shade", "mark"]
+    assert "dog: looked at the bottom ·" in read.all("button")[0]["data-note"]
+    chosen = "the most likely" if look == "most-likely" else "sampled"
+    assert f"Outlined: one place for each word, {chosen}." in source
 
 
 def test_a_caption_without_words_still_makes_a_page() -> None:

@@ -1,0 +1,33 @@
+"""The overlay: where one word looked, on the whole picture at its full resolution."""
+
+from PIL import Image
+
+from show_attend_tell.drawing.light import lit, refuse_another_shape, resized
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.caption import Caption
+
+
+def overlay(caption: Caption, picture: Image.Image, word: str) -> Image.Image:
+    """Light the picture where a word looked; one that was told twice, where it looked both times.
+
+    Parameters
+    ----------
+    caption
+        A caption of this picture.
+    picture
+        The whole upright picture; what is returned has its size.
+    word
+        One of the caption's words, in capitals or not.
+
+    Raises
+    ------
+    UserError
+        `request.word`: the caption does not have the word; `request.picture`: the picture has
+        another shape than the captioned one.
+    """
+    refuse_another_shape(caption, picture)
+    told = [other.lower() == word.lower() for other in caption.words]
+    if not any(told):
+        there = ", ".join(dict.fromkeys(caption.words)) or "none"
+        raise UserError("request.word", f"no word {word!r} in the caption; its words are: {there}")
+    return lit(resized(picture, 1), caption, caption.attention[told].mean(axis=0))
