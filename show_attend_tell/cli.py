@@ -308,7 +308,7 @@ def train(
             say.print(f"stopped; go on with: sat train {store} {run} --resume")
             raise
     say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
-    say.print(f"its curves are in {run / 'curves.png'}")
+    say.print(f"its curves are in {run / 'curves.png'}, how it learned to look in {run / 'sheets'}")
     say.print(f"next: sat evaluate {run} {store} --split test")
 
 

@@ -46,6 +46,7 @@ from show_attend_tell.learning.run import (
     refuse_other_vocabulary,
     versions,
 )
+from show_attend_tell.learning.sheets import draw_sheet
 from show_attend_tell.scoring import BLEU, score_captions
 from show_attend_tell.telling.search import Search
 
@@ -384,6 +385,8 @@ class _Trainer:
             }
         )
         draw_curves(read(self.history.path), self.folder / "curves.png")
+        look = self.recipe.search.look
+        draw_sheet(self.store, self.vocabulary, told, look, self.folder, place.epoch)
         self._save()
 
     @torch.inference_mode()
