@@ -180,16 +180,18 @@ def _outlined(caption: Caption, weights: Floats, crop: Crop) -> str:
 
 
 def _buttons(caption: Caption) -> str:
-    """The sentence, each word of it a button."""
+    """The sentence, each word of it a button; no line begins with a full stop."""
     *words, rest = pieces(caption)
-    written = ""
+    groups = [""]
     for index, piece in enumerate(words):
-        word = piece.lstrip()
-        written += (
-            f'{piece[: -len(word)]}<button type="button" data-beta="{caption.gates[index]:.2f}" '
-            f'data-note="{escaped(_note(caption, index))}">{escaped(word)}</button>'
+        if piece.startswith(" "):
+            groups.append("")
+        groups[-1] += (
+            f'<button type="button" data-beta="{caption.gates[index]:.2f}" '
+            f'data-note="{escaped(_note(caption, index))}">{escaped(piece.lstrip())}</button>'
         )
-    return written + escaped(rest)
+    groups[-1] += escaped(rest)
+    return " ".join(f'<span class="whole">{group}</span>' for group in groups)
 
 
 def _note(caption: Caption, index: int) -> str:
@@ -252,10 +254,11 @@ figure svg.tall { max-width: 26rem }
 .mark { stroke: #ffc45c; stroke-width: 3 }
 .looking .unseen, .map.shown { opacity: 1 }
 .words { margin: 1rem 0 .5rem; font: 1.35rem/1.6 ui-serif, Georgia, serif }
+.whole { white-space: nowrap }
 .words button {
   margin: 0; padding: .1em .08em .16em; border: 0; border-radius: .15em; color: inherit;
   font: inherit; line-height: 1.3; text-align: left; cursor: pointer;
-  max-width: 100%; overflow-wrap: anywhere; background:
+  max-width: calc(100% - .5em); overflow-wrap: anywhere; white-space: normal; background:
     linear-gradient(var(--accent) 0 0) 0 100% / calc(100% * var(--beta, 0)) 2px no-repeat,
     linear-gradient(var(--track) 0 0) 0 100% / 100% 2px no-repeat;
 }
