@@ -1,7 +1,12 @@
 """Captions: the sentence, and where it looked."""
 
+import base64
+import io
+import re
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.telling.caption import Caption, sentence
@@ -55,3 +60,25 @@ def test_a_caption_reports_the_probability_of_the_whole_sentence() -> None:
     caption = Caption.of(told(2, 6), ["a", "dog"], (2, 3), (30, 20), Crop(0, 0, 30, 20))
     assert caption.text == "A dog."
     assert caption.log_prob == -1.25
+
+
+def test_a_caption_shows_itself_in_a_notebook() -> None:
+    words = ["a", "<dog>"]
+    told_so = told(2, 6)
+    told_so.weights[:] = np.eye(6)[[1, 5]]
+    shown = Caption.of(told_so, words, (2, 3), (60, 20), Crop(10, 0, 40, 20))._repr_html_()
+    assert "A &lt;dog&gt;." in shown
+    assert "<dog>" not in shown
+    maps = [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(found))))
+        for found in re.findall(r"base64,([^\"]+)", shown)
+    ]
+    np.testing.assert_array_equal(maps, 255 * np.eye(6)[[1, 5]].reshape(2, 2, 3))
+    assert shown.count("width: 64px; height: 43px") == 2  # of the crop's shape
+    assert shown.count("width: 75%") == 2
+    assert not re.search(r"https?:|//\w", shown)
+
+
+def test_a_caption_without_words_shows_itself_too() -> None:
+    silent = Caption.of(told(0, 6), [], (2, 3), (30, 20), Crop(0, 0, 30, 20))
+    assert "img" not in silent._repr_html_()

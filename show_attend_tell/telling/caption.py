@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.telling.model import Floats
+from show_attend_tell.telling.notebook import as_html
 from show_attend_tell.telling.search import Look, Told
 
 Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a person's function said
@@ -75,6 +76,10 @@ class Caption:
     def confidence(self) -> float:
         """Mean probability of a word: the geometric mean over the words and the end, 0 to 1."""
         return float(np.exp(self.log_prob / (len(self.words) + 1)))
+
+    def _repr_html_(self) -> str:
+        """How it shows itself in a notebook."""
+        return as_html(self)
 
     def facts(self, name: str) -> dict[str, object]:
         """What `--json` prints: plain numbers and text."""
