@@ -35,7 +35,7 @@ ONE_PLACE = {
 
 def attention_map(
     weights: Floats, size: tuple[int, int], crop: Crop, sigma: float = SIGMA
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float32]:
     """Spread the weights of one word over the whole picture.
 
     Parameters
@@ -54,15 +54,15 @@ def attention_map(
     light
         (height, width): 1 where the word looked most, 0 outside the crop.
 
-    >>> attention_map(np.ones((2, 2)), (4, 2), Crop(1, 0, 3, 2)).round(6)
-    array([[0., 1., 1., 0.],
-           [0., 1., 1., 0.]])
+    >>> attention_map(np.ones((2, 2)), (4, 2), Crop(1, 0, 3, 2)).round(6).tolist()
+    [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]]
     """
     (rows, columns), (width, height) = weights.shape, size
     down = _spread(rows, height, crop.y0, crop.y1, sigma)  # (height, h)
     across = _spread(columns, width, crop.x0, crop.x1, sigma)  # (width, w)
-    light: npt.NDArray[np.float64] = down @ weights.astype(np.float64) @ across.T
-    return light / (light.max() or 1.0)
+    light: npt.NDArray[np.float32] = down @ weights.astype(np.float32) @ across.T
+    light /= light.max() or 1
+    return light
 
 
 def lit(picture: Image.Image, caption: Caption, weights: Floats) -> Image.Image:
@@ -106,8 +106,8 @@ def lit(picture: Image.Image, caption: Caption, weights: Floats) -> Image.Image:
 
 
 def veil(
-    light: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    light: npt.NDArray[np.float32],
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """What to lay over a picture, its grey and its alpha: night in the dark, a glow in the light.
 
     The glow is laid over the night; both together are one veil.
@@ -146,7 +146,7 @@ def crop_on(caption: Caption, size: tuple[int, int]) -> Crop:
 
 def _spread(
     cells: int, pixels: int, start: float, end: float, sigma: float
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float32]:
     """How much each cell lends to each pixel along one side: (pixels, cells), zero off the crop.
 
     A cell is a box convolved with the Gaussian, that is a difference of two of its cumulative
@@ -158,7 +158,7 @@ def _spread(
     left, middle, right = np.split(np.diff(below, axis=1), 3, axis=1)  # (pixels, cells) each
     share: npt.NDArray[np.float64] = left[:, ::-1] + middle + right[:, ::-1]
     share[(places < 0) | (places >= cells)] = 0
-    return share
+    return share.astype(np.float32)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
