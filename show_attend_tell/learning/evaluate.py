@@ -13,7 +13,7 @@ from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.scoring import BLEU, RECIPES, Score, score_captions
+from show_attend_tell.scoring import BLEU, RECIPES, Measured, Score, measure
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.report import choose_metrics
@@ -29,6 +29,7 @@ class Evaluation:
 
     captions: dict[str, str]
     told: dict[str, Told]
+    measured: dict[str, dict[str, Measured]]
     scores: dict[str, dict[str, Score]]
     looking: Looking | None = None
 
@@ -66,6 +67,7 @@ def evaluate(
     split: str,
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
+    watch_scoring: Callable[[int], object] = lambda done: None,
 ) -> Evaluation:
     """Caption a split and score it: BLEU-1..4 under every recipe, and the rest under coco's."""
     run.refuse_other_features(store)
@@ -74,17 +76,18 @@ def evaluate(
     people = references(store, rows)
     bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
     others = [name for name in choose_metrics()[0] if name not in BLEU]
-    scores = {
-        recipe: score_captions(
+    measured = {
+        recipe: measure(
             captions,
             people,
             metrics=[*bleu, *(others if recipe == "coco" else [])],
             recipe=recipe,
-            resamples=1000,
+            watch=watch_scoring,
         )
         for recipe in RECIPES
     }
-    return Evaluation(captions, told, scores)
+    scores = {name: score_measured(found, resamples=1000) for name, found in measured.items()}
+    return Evaluation(captions, told, measured, scores)
 
 
 def write_evaluation(

@@ -71,11 +71,29 @@ class Health:
     gates: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Moment:
+    """One place in a sentence: means over the captions that have a word there.
+
+    Parameters
+    ----------
+    captions
+        How many have one.
+    change
+        How much of the weight moved since the word before; None at the first word.
+    """
+
+    captions: int
+    entropy: float
+    change: float | None
+    gate: float
+
+
 def measure_health(captions: Iterable[Watched]) -> Health:
     """Describe the attention of captions told or taught."""
     captions = list(captions)
     weights = np.concatenate([told.weights for told in captions])  # (all words, L)
-    entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(axis=1)
+    entropy = _entropy(weights)
     moves = [_moved(told.weights[:-1], told.weights[1:]) for told in captions]
     # Each caption beside the next one, for as many words as both have.
     apart = [
@@ -96,6 +114,40 @@ def measure_health(captions: Iterable[Watched]) -> Health:
     )
 
 
+def over_time(captions: Sequence[Watched]) -> list[Moment]:
+    """Describe attention at the first word, the second, and so on to the longest caption's last."""
+    longest = max((len(told.words) for told in captions), default=0)
+    moments = []
+    for place in range(longest):
+        here = [told for told in captions if len(told.words) > place]
+        weights = np.array([told.weights[place] for told in here])  # (captions, L)
+        before = np.array([told.weights[place - 1] for told in here]) if place else None
+        moments.append(
+            Moment(
+                captions=len(here),
+                entropy=float(_entropy(weights).mean()),
+                change=None if before is None else float(_moved(before, weights).mean()),
+                gate=float(np.mean([told.gates[place] for told in here])),
+            )
+        )
+    return moments
+
+
+def coverage(captions: Sequence[Watched]) -> Floats:
+    """How often a caption looks at each place, Σ_t α: the mean over captions, (L,)."""
+    return np.asarray(np.mean([told.weights.sum(axis=0) for told in captions], axis=0))
+
+
+def gates_of_words(captions: Iterable[Watched], least: int) -> dict[str, float]:
+    """Mean gate of each word told at least so often, from the highest to the lowest."""
+    gates: dict[str, list[float]] = defaultdict(list)
+    for told in captions:
+        for word, gate in zip(told.words, told.gates.tolist(), strict=True):
+            gates[word].append(gate)
+    means = {word: sum(found) / len(found) for word, found in gates.items() if len(found) >= least}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
 def word_class(word: str) -> str:
     """Tell function words, content words and punctuation apart.
 
@@ -105,6 +157,11 @@ def word_class(word: str) -> str:
     if not any(map(str.isalnum, word)):
         return "punctuation"
     return "function" if word.lower() in FUNCTION_WORDS else "content"
+
+
+def _entropy(weights: Floats) -> Floats:
+    """Of each row, in nats: (n, L) -> (n,)."""
+    return np.asarray(-(weights * np.log(np.maximum(weights, 1e-30))).sum(axis=1))
 
 
 def _moved(before: Floats, after: Floats) -> Floats:

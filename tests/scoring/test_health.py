@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from show_attend_tell.scoring.health import Watched, measure_health
+from show_attend_tell.scoring.health import (
+    Watched,
+    coverage,
+    gates_of_words,
+    measure_health,
+    over_time,
+)
 
 GATES = np.array([0.2, 0.8, 0.5])
 WORDS = ("a", "dog", ".")
@@ -41,3 +47,23 @@ def test_captions_of_different_lengths_are_compared_as_far_as_both_go() -> None:
 def test_gates_are_told_by_word_class() -> None:
     gates = measure_health([watched(0, 1, 2), watched(0, 1, 2, gates=np.array([0.4, 0.6, 0.5]))])
     assert gates.gates == pytest.approx({"content": 0.7, "function": 0.3, "punctuation": 0.5})
+
+
+def test_moments_are_means_over_the_captions_that_go_so_far() -> None:
+    even = Watched(("dog",), np.full((1, 4), 0.25), np.array([0.6]))
+    first, second, third = over_time([watched(0, 0, 1), even])
+    assert (first.captions, first.change) == (2, None)
+    assert (first.entropy, first.gate) == pytest.approx((math.log(4) / 2, 0.4))
+    assert (second.captions, second.change, third.change) == (1, 0, 1)
+
+
+def test_coverage_sums_over_words_and_is_a_mean_over_captions() -> None:
+    found = coverage([watched(0, 0, 1), watched(0, 3, 3)])
+    assert found.tolist() == [1.5, 0.5, 0, 1]
+
+
+def test_gates_of_words_leave_out_rare_words() -> None:
+    rare = Watched(("emu",), np.eye(4)[[0]], np.ones(1))
+    found = gates_of_words([watched(0, 1, 2), watched(0, 1, 2), rare], least=2)
+    assert list(found) == ["dog", ".", "a"]
+    assert found["dog"] == pytest.approx(0.8)
