@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,9 @@ from show_attend_tell.errors import UserError, printable
 
 if TYPE_CHECKING:
     from show_attend_tell.data.layouts import Dataset
+    from show_attend_tell.learning.run import Run
     from show_attend_tell.scoring.reading import References
+    from show_attend_tell.telling.search import Search
 
 app = typer.Typer(
     name="sat",
@@ -88,6 +91,28 @@ AllCaptionsOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+BeamOption = Annotated[
+    int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the recipe's")
+]
+LengthPowerOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Divide scores by length to this power; 0 is the raw sum.", show_default="the recipe's"
+    ),
+]
+LookOption = Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")]
+RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+OwnFeaturesArgument = Annotated[
+    Path, typer.Argument(help="Prepared data with the run's own features.")
+]
+SplitOption = Annotated[str, typer.Option(help="train, dev or test.")]
+GroundingOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Phrases with boxes (Flickr30k Entities as JSON): also measure where it looks.",
+        show_default=False,
+    ),
+]
 ModelOption = Annotated[
     Path | None,
     typer.Option(
@@ -314,33 +339,19 @@ def train(
 
 @app.command()
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    store: Annotated[Path, typer.Argument(help="Prepared data with the run's own features.")],
-    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    beam: Annotated[
-        int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the recipe's")
-    ] = None,
-    length_power: Annotated[
-        float | None,
-        typer.Option(
-            help="Divide scores by length to this power; 0 is the raw sum.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")] = None,
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    look: LookOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Where scores.json and captions.jsonl go.", show_default="the run folder"
         ),
     ] = None,
-    grounding: Annotated[
-        Path | None,
-        typer.Option(
-            help="Phrases with boxes (Flickr30k Entities as JSON): also measure where it looks.",
-            show_default=False,
-        ),
-    ] = None,
+    grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
@@ -359,15 +370,10 @@ def evaluate(
         from show_attend_tell.learning.run import Run
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
-    from show_attend_tell.telling.search import Search
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    asked = {"beam": beam, "length_power": length_power, "look": look and look.value}
-    search = Search(
-        **model.recipe.search.model_dump()
-        | {name: value for name, value in asked.items() if value is not None}
-    )
+    search = _search(model, beam, length_power, look)
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
         result = evaluation.evaluate(
@@ -385,6 +391,73 @@ def evaluate(
         return
     terminal.print_scores(facts)
     terminal.console(stderr=True).print(f"captions and scores are in [bold]{out or run}[/]")
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    look: LookOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
+    ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder the pictures are in now, if not where they were prepared.",
+            show_default=False,
+        ),
+    ] = None,
+    grounding: GroundingOption = None,
+) -> None:
+    """Make one page of how good a trained model is, where it looks and what it gets wrong.
+
+    Scores with intervals, learning curves, the best, median and worst captions with their
+    attention, words told too often, attention over time, whether the model is as sure as it is
+    right, and every mistake. The page opens anywhere and needs no network.
+
+    For example:
+
+        sat report runs/soft features/lite2 --split test
+
+        sat report runs/soft features/lite2 --grounding flickr8k/entities.json.gz --out soft.html
+
+        sat report runs/soft features/lite2 --pictures /where/they/are/now
+    """
+    with _extra("train"):
+        from show_attend_tell.learning.reporting import gather
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.files import make_room, write_text
+    from show_attend_tell.report.page import report_page
+
+    model = Run.open(run)
+    opened = FeatureStore.open(store)
+    search = _search(model, beam, length_power, look)
+    _refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
+    page = out or run / f"report-{split}.html"
+    make_room(page)
+    say = terminal.console(stderr=True)
+    say.print(f"the page will be [bold]{terminal.plain(str(page))}[/]", soft_wrap=True)
+    with terminal.progress() as bar:
+
+        def stage(name: str, total: int) -> Callable[[int], None]:
+            return partial(bar.advance, bar.add_task(name, total=total))
+
+        facts = gather(
+            model, opened, split, search, pictures=pictures, boxes=grounding, stage=stage
+        )
+    write_text(page, report_page(facts))
+    if facts.without_picture:
+        say.print(
+            f"{facts.without_picture:,} of {facts.pictures:,} pictures are not there any more; "
+            "--pictures FOLDER says where they are"
+        )
+    say.print(f"done: {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
 @app.command()
@@ -785,6 +858,19 @@ def doctor(model: ModelOption = None, json: JsonOption = False) -> None:
 def _refuse(wrong: bool, remedy: str) -> None:
     if wrong:
         raise UserError("request.bad", remedy)
+
+
+def _search(
+    run: "Run", beam: int | None, length_power: float | None, look: Look | None
+) -> "Search":
+    """The search of a run's recipe, but for what was asked for."""
+    from show_attend_tell.telling.search import Search
+
+    asked = {"beam": beam, "length_power": length_power, "look": look and look.value}
+    return Search(
+        **run.recipe.search.model_dump()
+        | {name: value for name, value in asked.items() if value is not None}
+    )
 
 
 def _dataset(

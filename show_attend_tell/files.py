@@ -32,6 +32,19 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise cannot_write(path, error) from error
 
 
+def make_room(path: Path) -> None:
+    """Say now, before long work, if the file that it ends in cannot be written; make its folder."""
+    part = path.with_name(path.name + ".part")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes atomically."""
     write_atomically(path, lambda stream: stream.write(content))

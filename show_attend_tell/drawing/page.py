@@ -105,7 +105,7 @@ def document(title: str, body: str, style: str, script: str) -> str:
 """
 
 
-def figure(name: str, caption: Caption, picture: Image.Image) -> str:
+def figure(name: str, caption: Caption, picture: Image.Image, level: int = 2) -> str:
     """One picture of a page, its maps, and its caption with a button for each word: HTML.
 
     Parameters
@@ -116,6 +116,8 @@ def figure(name: str, caption: Caption, picture: Image.Image) -> str:
         A caption of this picture.
     picture
         The whole upright picture, at any scale; embedded at most `LONGEST_SIDE` pixels long.
+    level
+        Of the heading that holds the name.
 
     Raises
     ------
@@ -140,10 +142,10 @@ def figure(name: str, caption: Caption, picture: Image.Image) -> str:
         for weights in caption.attention
     )
     return f"""<figure>
-<h2>{escaped(name)}</h2>
+<h{level}>{escaped(name)}</h{level}>
 <svg class="{shape}" viewBox="0 0 {width} {height}" preserveAspectRatio="xMinYMid"
  role="img" aria-label="{escaped(caption.text or name)}">
-<image href="{_data_uri(resized(picture, min(1.0, scale)), "JPEG", quality=82)}"
+<image href="{data_uri(resized(picture, min(1.0, scale)), "JPEG", quality=82)}"
  width="{width}" height="{height}" preserveAspectRatio="none"/>
 <path class="unseen" fill="url(#hatch)" fill-rule="evenodd" d="M0 0H{width}V{height}H0Z
 M{box[0]} {box[1]}V{box[3]}H{box[2]}V{box[1]}Z"/>
@@ -163,7 +165,7 @@ def _veil_of(weights: Floats) -> str:
     pixels = (
         (np.stack(veil(light), 2) * (1, 255)).round().astype(np.uint8)
     )  # (rows, columns, grey and alpha)
-    return _data_uri(Image.fromarray(pixels), "PNG", optimize=True)
+    return data_uri(Image.fromarray(pixels), "PNG", optimize=True)
 
 
 def _outlined(caption: Caption, weights: Floats, crop: Crop) -> str:
@@ -208,7 +210,8 @@ def _note(caption: Caption, index: int) -> str:
     )
 
 
-def _data_uri(picture: Image.Image, kind: str, **options: int) -> str:
+def data_uri(picture: Image.Image, kind: str, **options: int) -> str:
+    """A picture as an address that holds all of it."""
     stream = io.BytesIO()
     picture.save(stream, kind, **options)
     return f"data:image/{kind.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"
