@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from torch.nn.functional import linear
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import Example
@@ -36,7 +37,7 @@ from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.scoring.usage import compare_words
 from show_attend_tell.side_by_side import side_by_side
-from show_attend_tell.telling.caption import Caption, sentence
+from show_attend_tell.telling.caption import Caption, Looked, sentence
 from show_attend_tell.telling.search import Search, Told
 
 # Called with the name of a stage and how much there is to do; gives what is called as it is done.
@@ -85,7 +86,8 @@ def gather(
         run, store, split, search, told, stage("scoring", len(rows)) if not lack else lambda _: None
     )
     ranked = _ranked(evaluation, examples)
-    shown, gallery, missing = _pictured(run, evaluation, examples, ranked, pictures, stage)
+    look: Looked = "pointed" if callable(search.look) else search.look
+    shown, gallery, missing = _pictured(run, look, evaluation, examples, ranked, pictures, stage)
     said = [caption for example in examples.values() for caption in example.captions]
     taught = [text for one in store.examples if one.split == "train" for text in one.captions]
     confidences = [entry.confidence for entry in ranked]
@@ -164,6 +166,7 @@ def _confidence(told: Told) -> float:
 
 def _pictured(
     run: Run,
+    look: Looked,
     evaluation: Evaluation,
     examples: dict[str, Example],
     ranked: Sequence[Entry],
@@ -190,7 +193,7 @@ def _pictured(
         told = evaluation.told[entry.id]
         crop = crop_of(opened.size, run.features.preprocessing)
         words = run.vocabulary.decode(told.words)
-        caption = Caption.of(told, words, run.features.grid, opened.size, crop)
+        caption = Caption.of(told, words, run.features.grid, opened.size, crop, look)
         return Shown(entry, caption, opened.image)
 
     some = ranked[:MOST_ENTRIES]
@@ -263,7 +266,7 @@ def next_words(
         annotations = torch.from_numpy(store.read([captions[i][0] for i in batch]))
         targets = torch.tensor([captions[i][1] for i in batch])  # (B, T)
         lesson = run.decoder.teach(annotations, targets)
-        logits = run.decoder.output(lesson.readout)  # (B, T, K)
+        logits = linear(lesson.readout, *run.decoder.softmax_layer())  # (B, T, K)
         top, word = logits.max(dim=2)
         sure += (top - logits.logsumexp(dim=2)).exp().flatten().tolist()
         right += (word == targets).flatten().tolist()

@@ -82,7 +82,7 @@ def ticks(low: float, high: float, *, most: int, whole: bool = False) -> list[fl
     """Round numbers from low to high, at most so many, evenly apart.
 
     >>> ticks(0, 1, most=5), ticks(2.1, 7.4, most=5), ticks(0.5, 3.5, most=9, whole=True)
-    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [3.0, 4.0, 5.0, 6.0, 7.0], [1.0, 2.0, 3.0])
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [4.0, 6.0], [1.0, 2.0, 3.0])
     """
     least = (high - low) / most
     power = 10.0 ** math.floor(math.log10(least))
@@ -107,6 +107,8 @@ def lines(
     last = max(line.points[-1][0] for line in drawn)
     if first == last:
         first, last = first - 1, last + 1
+    if y[0] == y[1]:
+        y = (y[0], y[1] + 1)
     longest = max(len(line.name) for line in drawn)
     frame = _Frame((first, last), y, right=14 + LETTER * longest)
     parts = [frame.grid(x_label, ticks(first, last, most=7, whole=True))]
@@ -143,7 +145,7 @@ def columns(
     top = max(max(of.values()) for of in heights.values())
     frame = _Frame((low - 0.6, high + 0.6), (0, top * 1.12))
     width = (frame.across(1) - frame.across(0)) * 0.82 / len(heights)
-    parts = [frame.grid(x_label, ticks(low, high, most=7, whole=True), y_form=".0%")]
+    parts = [frame.grid(x_label, ticks(low - 0.5, high + 0.5, most=7, whole=True), y_form=".0%")]
     base = frame.down(0)
     for index, (name, shares) in enumerate(heights.items()):
         for number, share in shares.items():

@@ -2,7 +2,7 @@
 
 REPORT_STYLE = """
 :root {
-  --told: #0067a5; --said: #c25400; --mark: #fbe3cf; --line: #e4e1d9; --card: #fff;
+  --told: #0067a5; --said: #b34d00; --mark: #fbe3cf; --line: #e4e1d9; --card: #fff;
   --ramp-1: #7fb3d5; --ramp-2: #4590c0; --ramp-3: #1f6ea3; --ramp-4: #0b4571;
 }
 @media (prefers-color-scheme: dark) {
@@ -41,7 +41,9 @@ h4 {
   overflow-wrap: anywhere;
 }
 .sub { max-width: 46rem; margin-bottom: 1rem; color: var(--muted); font-size: .92rem }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); margin: 1.25rem 0 2rem }
+.tiles {
+  grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: 1rem; margin: 1.25rem 0 2rem;
+}
 .tiles div { padding: .9rem 1rem; background: var(--card); border: 1px solid var(--line);
   border-radius: .6rem }
 .tiles dd { font: 500 1.9rem/1.2 ui-serif, Georgia, serif }
@@ -95,7 +97,7 @@ svg.dumbbell { display: inline-block; width: 7.5rem; height: .875rem; vertical-a
 .card .words { font-size: 1.15rem }
 .card .note { font-size: .82rem; min-height: 3.1em }
 td:last-child:has(svg) { padding-right: 0 }
-.worth { color: var(--muted); font-size: .82rem }
+.worth { margin-top: .3rem; color: var(--muted); font-size: .82rem }
 .people { margin: .4rem 0 0; padding-left: 1rem; color: var(--muted); font-size: .85rem }
 .gone { color: var(--muted); font-style: italic; font-size: .85rem }
 .controls { display: flex; flex-wrap: wrap; gap: .75rem 1.5rem; align-items: center;
@@ -117,7 +119,7 @@ td:last-child:has(svg) { padding-right: 0 }
 .thumb img { display: block; width: 100%; height: auto; border-radius: .4rem }
 .gallery p.told-text { color: inherit; font: 1.05rem/1.35 ui-serif, Georgia, serif }
 .id { margin-top: .35rem; color: var(--muted); font-size: .75rem; overflow-wrap: anywhere }
-mark { padding: 0 .1em; color: inherit; background: var(--mark); border-radius: .2em;
+mark { padding: 0 .1em; color: var(--ink); background: var(--mark); border-radius: .2em;
   border-bottom: 2px solid var(--said) }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto } }
 @media print { nav, .controls { display: none } .gallery > li { content-visibility: visible } }

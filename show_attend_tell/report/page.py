@@ -44,7 +44,7 @@ def report_page(facts: Facts) -> str:
         "examples": ("Best, median and worst", _shown(facts)),
         "words": ("Words", _words(facts.words, facts.told, facts.said)),
         "attention": ("Where it looks", _attention(facts.attention)),
-        "grounding": ("Against boxes that people drew", _grounding(facts.grounding)),
+        "grounding": ("Looking into boxes", _grounding(facts.grounding)),
         "sureness": ("How sure it is", _sureness(facts.sureness, facts.gallery)),
         "mistakes": ("Mistakes", _gallery(facts)),
     }
@@ -224,8 +224,8 @@ def _gallery(facts: Facts) -> str:
     )
     items = "\n".join(map(_item, facts.gallery))
     rank = _ranked_by(facts.gallery)
-    return f"""<p class="sub">{which}, the lowest {rank} first. Words with a meaning that no
-person used for the picture are <mark>marked</mark>.{missing}</p>
+    return f"""<p class="sub">{which}, the lowest {rank} first. <mark>Marked</mark> are words with
+a meaning that no person used of the picture in that form.{missing}</p>
 <form class="controls" role="search" aria-label="Captions">
 <label>Only with the word <input type="search" id="wanted" autocomplete="off"></label>
 <label>Order <select id="order"><option value="score">lowest score first</option>
@@ -318,7 +318,7 @@ def _words(words: Sequence[WordUse], told: Diversity, said: Diversity) -> str:
         _charts(
             _chart("Lengths", f"{summary} {_KEY}", histogram),
             f'<div class="panel"><h3>Variety</h3>'
-            f"{_table('Variety', ('', 'model', 'people'), rows)}</div>",
+            f"{_table('Variety', ('of all', 'model', 'people'), rows)}</div>",
         )
         + f'<p class="sub">In each thousand words, on a square-root scale; {_KEY_WORDS}. Over- and '
         "under-used are ranked by how surely the counts differ (log-likelihood ratio), not by how "
@@ -407,7 +407,7 @@ def _attention(attention: Attention) -> str:
                     f"Mean {100 * health.change:.0f} per cent of the weight.",
                     [Line("model", change, "told", dotted=True)],
                     x_label="word of the caption",
-                    y=(0, max(value for _, value in change) * 1.2 or 1.0),
+                    y=(0, max(value for _, value in change) * 1.2),
                 ),
             )
         )
@@ -482,8 +482,9 @@ def _grounding(scores: Mapping[str, Score]) -> str:
         for name, title in names.items()
     ]
     heads = ("while it is taught a word with a box", "model", "even attention", "always the centre")
-    return f"""<p class="sub">Taught captions whose phrases have boxes, the model should look into
-the box of what it names. The two baselines look everywhere alike, and always at the centre.</p>
+    return f"""<p class="sub">Taught captions whose phrases people drew boxes for, the model should
+look into the box of what it names. The two baselines look everywhere alike, and always at the
+centre.</p>
 {_table("Where it looks against boxes", heads, rows)}
 <p class="sub"><code>{escaped(scores["mass"].signature)}</code></p>
 """
