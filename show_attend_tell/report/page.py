@@ -290,7 +290,7 @@ def _words(words: Sequence[WordUse], told: Diversity, said: Diversity) -> str:
         name: {length: count / of.captions for length, count in of.lengths.items()}
         for name, of in (("told", told), ("said", said))
     }
-    longest = _usual_longest(said)
+    longest = max(map(_usual_longest, (told, said)))
     lengths = {
         name: {length: share for length, share in of.items() if length <= longest}
         for name, of in lengths.items()

@@ -7,54 +7,31 @@ from typing import Any
 import pytest
 
 from show_attend_tell.report.page import report_page
+from tests.browser import needs_chromium, opened, overflows, serious_findings
 from tests.report.cases import facts_of
 
-sync_api = pytest.importorskip("playwright.sync_api")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's chromium is not installed"),
-]
-WIDTHS = (360, 768, 1440)
+pytestmark = [pytest.mark.slow, needs_chromium]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(report_page(facts_of()), encoding="utf-8")
+    return file
 
 
 @pytest.fixture
-def report(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """The page, opened; whatever it complains of or asks for fails the test."""
-    path = tmp_path / "report.html"
-    path.write_text(report_page(facts_of()), encoding="utf-8")
-    heard: list[str] = []
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.on("console", lambda message: heard.append(message.text))
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on("request", lambda request: heard.append(request.url))
-        page.goto(path.as_uri())
+def report(file: Path) -> Iterator[Any]:
+    with opened(file) as page:
         yield page
-        mine = (path.as_uri(), "data:")
-        assert [text for text in heard if not text.startswith(mine)] == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [360, 768, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_has_nothing_serious_to_say(report: Any, width: int, scheme: str) -> None:
-    report.set_viewport_size({"width": width, "height": 800})
-    report.emulate_media(color_scheme=scheme)
-    found = axe.Axe().run(report).response["violations"]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_never_scrolls_sideways(report: Any, width: int) -> None:
-    report.set_viewport_size({"width": width, "height": 800})
-    assert report.evaluate("document.documentElement.scrollWidth") == width
+def test_the_page_suits_every_screen_and_reader(file: Path, width: int, scheme: str) -> None:
+    with opened(file, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
+        assert not overflows(page)
+        assert serious_findings(page) == []
 
 
 def shown(report: Any) -> list[str]:

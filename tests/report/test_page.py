@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from show_attend_tell.report.page import report_page
+from show_attend_tell.scoring import measure_diversity
 from tests.drawing.test_page import Page
 from tests.report.cases import entries, facts_of
 
@@ -160,3 +161,8 @@ def test_one_picture_and_one_word_make_a_page_too() -> None:
     one = few.attention.moments[:1]
     single = type(few.attention)(few.attention.health, one, few.attention.coverage, {})
     assert "Movement over time" not in report_page(facts_of(attention=single))
+
+
+def test_captions_longer_than_any_reference_are_in_the_histogram() -> None:
+    source = report_page(facts_of(told=measure_diversity(["a " * 30])))
+    assert "<title>30: 100.0%</title>" in source
