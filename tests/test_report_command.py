@@ -97,6 +97,13 @@ def test_facts_are_of_this_run(world: World) -> None:
     assert facts.about["Data"] == "tiny, 12 pictures of dev"
 
 
+def test_attention_is_described_by_its_weights_also_when_one_place_is_looked_at(
+    world: World,
+) -> None:
+    hard = Search(beam=1, look="most-likely")
+    assert gather(world.run, world.store, "dev", hard).attention.health.entropy > 0.01
+
+
 def test_sureness_of_the_next_word_is_the_decoder_s_step_by_step(world: World) -> None:
     run, (row,) = world.run, world.store.rows("dev")[:1]
     sure, right = next_words(run, world.store, [row], lambda name, total: lambda done: None)

@@ -230,10 +230,11 @@ def _thumbnail(path: Path) -> str | None:
 
 
 def _attention(run: Run, evaluation: Evaluation) -> Attention:
+    """Of α itself, also where the search looked at one place of it."""
     watched = [
         Watched(
             run.vocabulary.decode(told.words),
-            told.weights.astype(np.float64),
+            told.attention.astype(np.float64),
             told.gates.astype(np.float64),
         )
         for told in evaluation.told.values()
