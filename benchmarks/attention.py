@@ -13,6 +13,7 @@ to it: the variance of the attention's gradient, summed over its weights.
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning.decoder import Decoder, State
-from show_attend_tell.learning.hard import Baseline, Glances, hard_cost
+from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.objectives import soft_cost
 from show_attend_tell.learning.recipe import HardSection
 from show_attend_tell.learning.run import Run
@@ -81,14 +82,13 @@ def scatter(
     """Variance of the attention's gradient over draws, summed over its weights."""
     random = torch.Generator().manual_seed(1)
     baseline = Baseline(rule.baseline, captions.shape[1])
-    words = captions.repeat_interleave(rule.samples, 0)
+    words_cost = partial(soft_cost, decoder, double_stochastic=0.0, label_smoothing=0.0)
     found = []
     for _ in range(draws + 20):  # twenty for the moving average to settle
-        glances = Glances(len(captions), rule.samples, rule.expected_share, random)
         decoder.zero_grad()
-        lesson = decoder.teach(annotations, words, choose=glances)
-        cost = soft_cost(decoder, lesson, words, double_stochastic=0.0, label_smoothing=0.0)
-        hard_cost(cost, lesson, glances, baseline, rule).loss.backward()
+        hard_cost(
+            decoder, annotations, captions, words_cost, baseline, rule, random
+        ).loss.backward()
         found.append(torch.cat([p.grad.flatten() for p in decoder.attention.parameters()]))
     return float(torch.stack(found[20:]).var(dim=0).sum())
 

@@ -6,13 +6,22 @@ section 4.1 over all of them, and its gradient with respect to every weight.
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
 from show_attend_tell.learning.decoder import PADDING, Decoder
-from show_attend_tell.learning.hard import KEPT, Baseline, Glances, hard_cost
+from show_attend_tell.learning.hard import (
+    KEPT,
+    Baseline,
+    Glances,
+    WordsCost,
+    expected_cost,
+    hard_cost,
+    sampled_cost,
+)
 from show_attend_tell.learning.objectives import Cost, entropy, soft_cost
 from show_attend_tell.learning.recipe import HardSection, ModelSection
 
@@ -40,18 +49,16 @@ def captions(count: int) -> Tensor:
 
 
 class Given(Glances):
-    """Looks where the test says, or takes the expected value everywhere."""
+    """Looks where the test says."""
 
-    def __init__(self, path: tuple[int, ...] | None, rows: int) -> None:
-        super().__init__(rows, 1, 0.0, torch.Generator())
-        self.is_expected = torch.full((rows,), path is None)
-        self.path = path or (0,) * STEPS
+    def __init__(self, path: tuple[int, ...]) -> None:
+        super().__init__(torch.Generator())
+        self.path = path
 
     def __call__(self, alpha: Tensor) -> Tensor:
         place = torch.full((len(alpha), 1), self.path[len(self.places)])
         self.places.append(place.squeeze(1))
-        one = torch.zeros_like(alpha).scatter_(1, place, 1.0)
-        return torch.where(self.is_expected.unsqueeze(1), alpha, one)
+        return torch.zeros_like(alpha).scatter_(1, place, 1.0)
 
 
 class Fixed(Baseline):
@@ -65,19 +72,40 @@ class Fixed(Baseline):
         return torch.full_like(rewards, self.value)
 
 
+def words_cost_of(decoder: Decoder) -> WordsCost:
+    return partial(soft_cost, decoder, double_stochastic=0.0, label_smoothing=0.0)
+
+
+def rule_of(**changes: object) -> HardSection:
+    return HardSection.model_validate({"entropy_weight": 0.0, **changes})
+
+
 def cost_of(
     decoder: Decoder,
     annotations: Tensor,
     words: Tensor,
-    glances: Glances,
+    path: tuple[int, ...] | None,
     baseline: Baseline,
-    **rule: object,
+    **changes: object,
 ) -> Cost:
-    section = HardSection.model_validate({"entropy_weight": 0.0, **rule})
-    words = words.repeat_interleave(section.samples, dim=0)
-    lesson = decoder.teach(annotations, words, choose=glances)
-    cost = soft_cost(decoder, lesson, words, double_stochastic=0.0, label_smoothing=0.0)
-    return hard_cost(cost, lesson, glances, baseline, section)
+    """The cost along one way to look, the same for all captions; None: by the expected value."""
+    given = decoder, annotations, words, words_cost_of(decoder)
+    if path is None:
+        return expected_cost(*given, rule_of(**changes))
+    return sampled_cost(*given, Given(path), baseline, rule_of(**changes))
+
+
+def drawn_cost(
+    decoder: Decoder,
+    annotations: Tensor,
+    words: Tensor,
+    dice: torch.Generator,
+    baseline: Baseline,
+    **changes: object,
+) -> Cost:
+    """The cost as training has it, with coins and places drawn."""
+    words_cost = words_cost_of(decoder)
+    return hard_cost(decoder, annotations, words, words_cost, baseline, rule_of(**changes), dice)
 
 
 def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
@@ -91,7 +119,7 @@ def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
 
 def probability_of(decoder: Decoder, annotations: Tensor, words: Tensor, path: tuple[int, ...]):
     """p(s | a), log p(y | s, a) and the entropies Σ_t H(α_t) along the way, each (captions,)."""
-    glances = Given(path, len(words))
+    glances = Given(path)
     lesson = decoder.teach(annotations, words, choose=glances)
     cost = log_likelihood(decoder, lesson.readout, words)
     chosen = lesson.alphas.gather(2, torch.stack(glances.places, 1).unsqueeze(2)).squeeze(2)
@@ -135,7 +163,7 @@ def mean_estimate(
     for one, caption in zip(annotations.split(1), words.split(1), strict=True):
         for path, share in outcomes(expected_share):
             p = probability_of(decoder, one, caption, path)[0] if path else torch.ones(1)
-            cost = cost_of(decoder, one, caption, Given(path, 1), baseline(), **rule)
+            cost = cost_of(decoder, one, caption, path, baseline(), **rule)
             found = gradients_of(decoder, cost.loss)
             for name in total:
                 total[name] -= share * float(p.detach()) * found[name] / len(words)
@@ -180,9 +208,7 @@ def test_the_reward_weight_scales_the_reward_term_alone(decoder: Decoder) -> Non
         one, two, none = (
             gradients_of(
                 decoder,
-                cost_of(
-                    decoder, annotations, words, Given(path, 1), Fixed(-3.0), reward_weight=weight
-                ).loss,
+                cost_of(decoder, annotations, words, path, Fixed(-3.0), reward_weight=weight).loss,
             )
             for weight in (1.0, 2.0, 0.0)
         )
@@ -195,9 +221,15 @@ def test_many_draws_come_near_the_bound(decoder: Decoder, samples: int, share: f
     """The dice themselves: multinoulli of alpha, and a coin a picture for the expected value."""
     draws = 12_000 // samples
     annotations, words = pictures(1).expand(draws, -1, -1), captions(1).expand(draws, -1)
-    glances = Glances(draws, samples, share, torch.Generator().manual_seed(6))
-    cost = cost_of(
-        decoder, annotations, words, glances, Fixed(-5.0), samples=samples, entropy_weight=0.2
+    cost = drawn_cost(
+        decoder,
+        annotations,
+        words,
+        torch.Generator().manual_seed(6),
+        Fixed(-5.0),
+        samples=samples,
+        expected_share=share,
+        entropy_weight=0.2,
     )
     found = gradients_of(decoder, -cost.loss)
     expected = gradients_of(decoder, bound(decoder, pictures(1), captions(1), share, 0.2))
@@ -205,22 +237,59 @@ def test_many_draws_come_near_the_bound(decoder: Decoder, samples: int, share: f
     assert float((flat - exact).norm() / exact.norm()) < 0.1
 
 
-def test_the_coin_is_thrown_for_each_picture_and_shared_by_its_samples() -> None:
-    glances = Glances(1000, 3, 0.5, torch.Generator().manual_seed(1))
-    of_picture = glances.is_expected.view(1000, 3)
-    assert (of_picture == of_picture[:, :1]).all()
-    assert 0.45 < float(of_picture[:, 0].double().mean()) < 0.55
+def test_the_coin_is_thrown_for_each_picture(decoder: Decoder) -> None:
+    """A picture taught by its expected value is taught once, another once for each sample."""
+    annotations, words = pictures(1).expand(1000, -1, -1), captions(1).expand(1000, -1)
+    dice = torch.Generator().manual_seed(1)
+    cost = drawn_cost(decoder, annotations, words, dice, Fixed(0.0), samples=3, expected_share=0.5)
+    by_value = (3 * 1000 - len(cost.told)) / 2
+    assert 450 < by_value < 550
+    assert by_value == int(by_value)
+
+
+def test_the_parts_of_a_batch_have_their_share_of_it(decoder: Decoder) -> None:
+    """Whatever the coins say, the loss is the mean over captions of what each costs alone."""
+    annotations, words = pictures(5), captions(5)
+    mixed = drawn_cost(
+        decoder,
+        annotations,
+        words,
+        torch.Generator().manual_seed(2),
+        Fixed(0.0),
+        samples=2,
+        expected_share=0.4,
+        reward_weight=0.0,
+        entropy_weight=0.7,
+    )
+    coins = torch.rand(5, generator=(dice := torch.Generator().manual_seed(2))) < 0.4
+    assert 0 < int(coins.sum()) < 5
+    by_value = cost_of(
+        decoder, annotations[coins], words[coins], None, Fixed(0.0), entropy_weight=0.7
+    )
+    by_sample = sampled_cost(
+        decoder,
+        annotations[~coins],
+        words[~coins],
+        words_cost_of(decoder),
+        Glances(dice),
+        Fixed(0.0),
+        rule_of(samples=2, reward_weight=0.0, entropy_weight=0.7),
+    )
+    count = int(coins.sum())
+    expected = (count * by_value.loss + (5 - count) * by_sample.loss) / 5
+    assert torch.allclose(mixed.loss, expected)
+    assert mixed.words == STEPS * (count + 2 * (5 - count))
 
 
 def test_a_batch_has_the_mean_of_its_captions(decoder: Decoder) -> None:
     annotations, words = pictures(4), captions(4)
     path = (2, 0, 1)
-    together = cost_of(decoder, annotations, words, Given(path, 4), Fixed(-3.0), entropy_weight=0.7)
+    together = cost_of(decoder, annotations, words, path, Fixed(-3.0), entropy_weight=0.7)
     found = gradients_of(decoder, together.loss)
     singles = [
         gradients_of(
             decoder,
-            cost_of(decoder, one, caption, Given(path, 1), Fixed(-3.0), entropy_weight=0.7).loss,
+            cost_of(decoder, one, caption, path, Fixed(-3.0), entropy_weight=0.7).loss,
         )
         for one, caption in zip(annotations.split(1), words.split(1), strict=True)
     ]
@@ -232,13 +301,9 @@ def test_words_behind_the_end_change_nothing(decoder: Decoder) -> None:
     annotations, words = pictures(1), captions(1)
     short = words.clone()
     short[:, -1] = PADDING
-    cost = cost_of(
-        decoder, annotations, short, Given((2, 0, 1), 1), Fixed(-3.0), entropy_weight=0.7
-    )
+    cost = cost_of(decoder, annotations, short, (2, 0, 1), Fixed(-3.0), entropy_weight=0.7)
     found = gradients_of(decoder, cost.loss)
-    cut = cost_of(
-        decoder, annotations, words[:, :-1], Given((2, 0), 1), Fixed(-3.0), entropy_weight=0.7
-    )
+    cut = cost_of(decoder, annotations, words[:, :-1], (2, 0), Fixed(-3.0), entropy_weight=0.7)
     assert_same(found, gradients_of(decoder, cut.loss))
 
 
@@ -296,7 +361,7 @@ def exact_variance(decoder: Decoder, value: float, **rule: object) -> float:
     annotations, words = pictures(1), captions(1)
     found = []
     for path in PATHS:
-        cost = cost_of(decoder, annotations, words, Given(path, 1), Fixed(value), **rule)
+        cost = cost_of(decoder, annotations, words, path, Fixed(value), **rule)
         gradients = gradients_of(decoder, cost.loss)
         p = probability_of(decoder, annotations, words, path)[0]
         found.append((torch.cat([g.flatten() for g in gradients.values()]), float(p.detach())))
@@ -318,9 +383,10 @@ def test_comparing_with_other_samples_lowers_the_variance(decoder: Decoder) -> N
     def sampled_variance(kind: str) -> float:
         random, found = torch.Generator().manual_seed(7), []
         for _ in range(40):
-            glances = Glances(1, 4, 0.0, random)
             baseline = Baseline(kind, STEPS)
-            cost = cost_of(decoder, pictures(1), captions(1), glances, baseline, samples=4)
+            cost = drawn_cost(
+                decoder, pictures(1), captions(1), random, baseline, samples=4, expected_share=0.0
+            )
             gradients = gradients_of(decoder, cost.loss)
             found.append((torch.cat([g.flatten() for g in gradients.values()]), 1 / 40))
         return spread(found)

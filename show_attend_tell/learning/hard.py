@@ -6,46 +6,37 @@ The paper ascends, for each of N samples s̃ of where to look,
 
 The first term is what `soft_cost` descends with the places held fixed; here are the other two, as
 terms of a loss whose gradient is theirs. All are means over the captions of a batch and their
-samples, so that the weights mean the same for every batch size.
+samples, so that the weights mean the same for every batch size. With some probability a picture's
+samples are replaced by their expected value α; it is then taught once, not N times.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning.decoder import Lesson
+from show_attend_tell.learning.decoder import Lesson, Teachable
 from show_attend_tell.learning.objectives import Cost, entropy
 from show_attend_tell.learning.recipe import HardSection
 
 KEPT = 0.9  # b_k = 0.9 b_{k−1} + 0.1 log p(y | s̃_k, a)
 
+WordsCost = Callable[[Lesson, Tensor], Cost]  # `soft_cost`, given all but lesson and captions
+
 
 class Glances:
-    """Where a batch looks while it is taught: s̃_t ~ Multinoulli(α_t), or its expected value α_t.
+    """Where captions look while they are taught: s̃_t ~ Multinoulli(α_t)."""
 
-    Parameters
-    ----------
-    pictures, samples
-        A row of the batch is one sample; those of one picture lie side by side.
-    expected_share
-        Probability that all samples of a picture are replaced by their expected value.
-    """
-
-    def __init__(
-        self, pictures: int, samples: int, expected_share: float, generator: torch.Generator
-    ) -> None:
-        self.generator = generator
-        coins = torch.rand(pictures, generator=generator) < expected_share
-        self.is_expected = coins.repeat_interleave(samples)  # (rows,)
+    def __init__(self, dice: torch.Generator) -> None:
+        self.dice = dice
         self.places: list[Tensor] = []  # a step: (rows,)
 
     def __call__(self, alpha: Tensor) -> Tensor:
-        """The weights that stand for alpha in this step: (rows, L) → (rows, L)."""
-        place = torch.multinomial(alpha.detach(), 1, generator=self.generator)
+        """The weights that stand for alpha in this step, all on one place: (rows, L)."""
+        place = torch.multinomial(alpha.detach(), 1, generator=self.dice)
         self.places.append(place.squeeze(1))
-        one = torch.zeros_like(alpha).scatter_(1, place, 1.0)
-        return torch.where(self.is_expected.unsqueeze(1), alpha, one)
+        return torch.zeros_like(alpha).scatter_(1, place, 1.0)
 
 
 class Baseline:
@@ -88,21 +79,109 @@ class Baseline:
 
 
 def hard_cost(
-    cost: Cost, lesson: Lesson, glances: Glances, baseline: Baseline, rule: HardSection
+    decoder: Teachable,
+    annotations: Tensor,
+    captions: Tensor,
+    words_cost: WordsCost,
+    baseline: Baseline,
+    rule: HardSection,
+    dice: torch.Generator,
+    dropout: torch.Generator | None = None,
 ) -> Cost:
-    """Add the reward and the entropy term to the cost of the words, the places held fixed."""
-    told = cost.told  # (rows, T)
+    """The cost of a batch. For each picture a coin says if samples or their expected value look.
+
+    Parameters
+    ----------
+    annotations, captions
+        (batch, L, D) and (batch, steps).
+    words_cost
+        What the words cost, however they were looked for.
+    dice, dropout
+        What the coins and places, and what the dropped numbers, are drawn from.
+    """
+    is_expected = torch.rand(len(captions), generator=dice) < rule.expected_share
+    parts = []
+    if not is_expected.all():
+        some = ~is_expected
+        cost = sampled_cost(
+            decoder,
+            annotations[some],
+            captions[some],
+            words_cost,
+            Glances(dice),
+            baseline,
+            rule,
+            dropout,
+        )
+        parts.append((int(some.sum()) / len(captions), cost))
+    if is_expected.any():
+        cost = expected_cost(
+            decoder, annotations[is_expected], captions[is_expected], words_cost, rule, dropout
+        )
+        parts.append((int(is_expected.sum()) / len(captions), cost))
+    return _together(parts)
+
+
+def sampled_cost(
+    decoder: Teachable,
+    annotations: Tensor,
+    captions: Tensor,
+    words_cost: WordsCost,
+    glances: Glances,
+    baseline: Baseline,
+    rule: HardSection,
+    dropout: torch.Generator | None = None,
+) -> Cost:
+    """All terms, with N samples for each caption, which lie side by side as rows."""
+    rows = captions.repeat_interleave(rule.samples, dim=0)
+    lesson = decoder.teach(annotations, rows, dropout, glances)
+    cost = words_cost(lesson, rows)
     places = torch.stack(glances.places, 1)  # (rows, T)
     log_chosen = lesson.alphas.gather(2, places.unsqueeze(2)).squeeze(2).log()  # log p(s̃_t | …)
-    rewards, words = _rewards(cost.log_probs, told, rule.reward)
+    rewards, words = _rewards(cost.log_probs, cost.told, rule.reward)
     advantage = rewards - baseline.expect(rewards, words, rule.samples)
-    # Where the expected value stood in for a sample there was no choice to be rewarded.
-    is_choice = told & ~glances.is_expected.unsqueeze(1)
-    reward = torch.where(is_choice, advantage * log_chosen, 0.0).sum() / len(told)
-    spread = torch.where(told, entropy(lesson.alphas), 0.0).sum() / len(told)
-    loss = cost.loss - rule.reward_weight * reward - rule.entropy_weight * spread
-    rms = float(advantage[told].square().mean().sqrt())
-    return replace(cost, loss=loss, advantage=rms)
+    reward = torch.where(cost.told, advantage * log_chosen, 0.0).sum() / len(rows)
+    rms = float(advantage[cost.told].square().mean().sqrt())
+    cost = replace(cost, loss=cost.loss - rule.reward_weight * reward, advantage=rms)
+    return _with_entropy(cost, lesson, rule)
+
+
+def expected_cost(
+    decoder: Teachable,
+    annotations: Tensor,
+    captions: Tensor,
+    words_cost: WordsCost,
+    rule: HardSection,
+    dropout: torch.Generator | None = None,
+) -> Cost:
+    """With α itself in the place of a sample there is no choice to be rewarded."""
+    lesson = decoder.teach(annotations, captions, dropout)
+    return _with_entropy(words_cost(lesson, captions), lesson, rule)
+
+
+def _with_entropy(cost: Cost, lesson: Lesson, rule: HardSection) -> Cost:
+    spread = torch.where(cost.told, entropy(lesson.alphas), 0.0).sum() / len(cost.told)
+    return replace(cost, loss=cost.loss - rule.entropy_weight * spread)
+
+
+def _together(parts: list[tuple[float, Cost]]) -> Cost:
+    """The cost of a batch from those of its parts, each with its share of the captions."""
+    costs = [cost for _, cost in parts]
+
+    def mean(name: str) -> float:
+        return sum(share * float(getattr(cost, name)) for share, cost in parts)
+
+    return Cost(
+        loss=torch.stack([share * cost.loss for share, cost in parts]).sum(),
+        nats=sum(cost.nats for cost in costs),
+        words=sum(cost.words for cost in costs),
+        penalty=mean("penalty"),
+        floor=mean("floor"),
+        entropy=sum(cost.entropy for cost in costs),
+        log_probs=torch.cat([cost.log_probs for cost in costs]),
+        told=torch.cat([cost.told for cost in costs]),
+        advantage=max(cost.advantage for cost in costs),  # of the samples
+    )
 
 
 def _rewards(log_probs: Tensor, told: Tensor, kind: str) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,7 +31,7 @@ from show_attend_tell.learning.batches import Batch, epoch_batches
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.evaluate import caption_rows, references
-from show_attend_tell.learning.hard import Baseline, Glances, hard_cost
+from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
@@ -309,21 +310,25 @@ class _Trainer:
         return cost, float(norm)
 
     def _cost(self, annotations: Tensor, captions: Tensor, generator: torch.Generator) -> Cost:
-        training, hard = self.recipe.training, self.recipe.hard
-        if self.is_hard:
-            glances = Glances(len(captions), hard.samples, hard.expected_share, generator)
-            captions = captions.repeat_interleave(hard.samples, dim=0)
-            lesson = self.decoder.teach(annotations, captions, generator, glances)
-        else:
-            lesson = self.decoder.teach(annotations, captions, generator)
-        cost = soft_cost(
+        training = self.recipe.training
+        words_cost = partial(
+            soft_cost,
             self.decoder,
-            lesson,
-            captions,
             double_stochastic=training.double_stochastic,
             label_smoothing=training.label_smoothing,
         )
-        return hard_cost(cost, lesson, glances, self.baseline, hard) if self.is_hard else cost
+        if not self.is_hard:
+            return words_cost(self.decoder.teach(annotations, captions, generator), captions)
+        return hard_cost(
+            self.decoder,
+            annotations,
+            captions,
+            words_cost,
+            self.baseline,
+            self.recipe.hard,
+            dice=generator,
+            dropout=generator,
+        )
 
     def _rows_in_views(self, batch: Batch) -> list[int]:
         """Where these captions' features are, each in a view drawn for this step."""
