@@ -23,7 +23,9 @@ from show_attend_tell.data.pictures import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
 from show_attend_tell.telling.caption import Caption, Looked
+from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.exported import ExportedModel
+from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.search import Search, tell
 
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
@@ -36,19 +38,31 @@ ENCODED_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Framed:
-    """A picture as the encoder sees it."""
+    """A picture as the encoders see it."""
 
-    pixels: npt.NDArray[np.uint8]  # (size, size, 3)
+    pixels: tuple[npt.NDArray[np.uint8], ...]  # for each model (size, size, 3)
     picture_size: tuple[int, int]  # width, height of the upright original
-    crop: Crop
+    crop: Crop  # of the first model
     warnings: tuple[str, ...]
 
 
 class Captioner:
-    """Tells what is in a picture; safe to call again and again, the same picture the same way."""
+    """Tells what is in a picture; safe to call again and again, the same picture the same way.
 
-    def __init__(self, model: ExportedModel) -> None:
+    Parameters
+    ----------
+    model
+        Whose search and grid are used.
+    others
+        Models of the same words to tell together with it.
+    """
+
+    def __init__(self, model: ExportedModel, *others: ExportedModel) -> None:
         self.model = model
+        self.models = (model, *others)
+        refuse_other_words([(one.folder, one.vocabulary) for one in self.models])
+        places = {_places(one) for one in self.models}
+        self._together = Ensemble(self.models, share_places=len(places) == 1)
         facts = model.facts
         self.search = Search(
             beam=facts.beam,
@@ -88,30 +102,28 @@ class Captioner:
         return self.tell([self.frame(pictures)], search)[0][0]
 
     def frame(self, picture: Picture) -> Framed:
-        """Read a picture and cut out what the encoder sees."""
-        preprocessing = self.model.facts.preprocessing
-        opened = open_given(picture, preprocessing.resize)
-        pixels = frame(opened.image, preprocessing)
+        """Read a picture and cut out what the encoders see."""
+        needed = [model.facts.preprocessing for model in self.models]
+        opened = open_given(picture, max(one.resize for one in needed))
+        pixels = tuple(frame(opened.image, one) for one in needed)
         warnings = list(opened.warnings)
-        if min(opened.size) < preprocessing.size:
+        if min(opened.size) < max(one.size for one in needed):
             warnings.append("enlarged")
-        if (pixels == pixels[0, 0]).all():
+        if all((one == one[0, 0]).all() for one in pixels):
             warnings.append("one_colour")
-        return Framed(pixels, opened.size, crop_of(opened.size, preprocessing), tuple(warnings))
+        return Framed(pixels, opened.size, crop_of(opened.size, needed[0]), tuple(warnings))
 
     def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
-        pixels = np.stack([one.pixels for one in framed])
-        annotations = np.concatenate(
-            [
-                self.model.encode(pixels[i : i + ENCODED_AT_ONCE])
-                for i in range(0, len(pixels), ENCODED_AT_ONCE)
-            ]
-        )
+        views = zip(*(one.pixels for one in framed), strict=True)
+        annotations = [_encode(*each) for each in zip(self.models, views, strict=True)]
         search = search or self.search
-        told = tell(self.model, annotations, search)
+        if len(self.models) == 1:
+            told = tell(self.model, annotations[0], search)
+        else:
+            told = tell(self._together, list(zip(*annotations, strict=True)), search)
         look: Looked = "pointed" if callable(search.look) else search.look
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
@@ -156,6 +168,21 @@ class Captioner:
                 some.append(error)
         captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
         return [one if isinstance(one, UserError) else next(captions) for one in some]
+
+
+def _places(model: ExportedModel) -> tuple[object, ...]:
+    """What must be equal for places to be the same parts of every picture."""
+    how = model.facts.preprocessing
+    return model.facts.grid, how.fit, how.fit == "crop" and how.size / how.resize
+
+
+def _encode(model: ExportedModel, pixels: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+    return np.concatenate(
+        [
+            model.encode(np.stack(pixels[i : i + ENCODED_AT_ONCE]))
+            for i in range(0, len(pixels), ENCODED_AT_ONCE)
+        ]
+    )
 
 
 def _best(told: list[Caption] | UserError) -> Caption:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.model import Floats, Integers, Teller
+from show_attend_tell.telling.model import Floats, Integers, Seen, Teller, pick
 
 Look = Literal["expected", "most-likely", "sampled"]
 # (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
@@ -157,7 +157,7 @@ class _Live:
         )
 
 
-def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
+def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[Told]]:
     """Tell what is in each picture.
 
     A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
@@ -168,7 +168,7 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
     model
         What can look and advance.
     annotations
-        (pictures, L, D).
+        What the model starts from, one entry a picture.
     search
         How to search.
 
@@ -188,9 +188,9 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
 
     memory, state = model.start(annotations)
     live = _Live.start(len(annotations), width if sampling else 1)
-    state = tuple(np.repeat(part, live.totals.shape[1], axis=0) for part in state)
+    state = pick(state, live.pictures.repeat(live.totals.shape[1]))
     looks: list[_Look] = []
-    finished: list[list[_Finished]] = [[] for _ in annotations]
+    finished: list[list[_Finished]] = [[] for _ in live.pictures]
     ended_count = np.zeros(len(annotations), dtype=np.int64)
     ended_scores = np.full((len(annotations), search.n_best), -np.inf)  # the best ones, ascending
 
@@ -244,7 +244,7 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         if len(going) == 0:
             break
         if len(going) < len(live.pictures):
-            memory = tuple(part[going] for part in memory)
+            memory = pick(memory, going)
         ended_count, ended_scores = ended_count[going], ended_scores[going]
         following = following[going]
         live = live.follow(
@@ -254,7 +254,7 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
             np.take_along_axis(log_probs[going], following, axis=1),
             totals[going],
         )
-        state = tuple(part[live.rows[:, :, -1].ravel()] for part in state)
+        state = pick(state, live.rows[:, :, -1].ravel())
 
     return [[_told(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
 
@@ -291,7 +291,7 @@ def _weights(
 
 
 def _allowed(
-    model: Teller, search: Search, step: int, previous: Integers, ids: Integers
+    model: Teller[Any], search: Search, step: int, previous: Integers, ids: Integers
 ) -> npt.NDArray[np.bool_]:
     """Which of the words (rows, best) may follow the previous words (rows,)."""
     allowed = np.ones(ids.shape, dtype=bool)
