@@ -299,7 +299,12 @@ def some_photos(options: argparse.Namespace) -> list[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--model", type=Path, help="a model folder, or a run that holds one")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        default=show_attend_tell.SHIPPED,
+        help="a model folder, or a run that holds one",
+    )
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--search-only", action="store_true", help="leave the rest out")

@@ -24,34 +24,35 @@ __all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
 SHIPPED = Path(__file__).parent / "models" / "flickr8k-soft"  # what `load()` opens
 
 
-def load(model: str | Path | None = None, *, threads: int | None = None) -> "Captioner":
-    """Open a model to caption pictures with: the one that ships with the package, or another.
+def load(*models: str | Path, threads: int | None = None) -> "Captioner":
+    """Open a model to caption pictures with: the default that ships with the package, or another.
 
     Parameters
     ----------
-    model
-        A model folder, as `sat export` makes it, or a run folder that holds one under `model/`.
+    models
+        A model folder, as `sat export` makes it, a run folder that holds one under `model/`, or
+        the name of a model that ships (`sat models`) or its beginning: "flickr8k". Several that
+        know the same words tell together: each next word by the mean of their probabilities.
     threads
         Processor threads to use; all by default.
 
     Raises
     ------
     UserError
-        `model.*`: missing, damaged, or of another version.
+        `model.*`: missing, damaged, of another version, or of other words than the first.
     """
     from show_attend_tell.telling.captioner import Captioner
     from show_attend_tell.telling.exported import ExportedModel
+    from show_attend_tell.telling.shipped import find_model
 
-    folder = SHIPPED if model is None else Path(model)
-    if model is None and not folder.exists():
+    if not models and not SHIPPED.exists():
         raise UserError(
             "model.missing",
             "no model ships with this version; name one that `sat export RUN OUT` has made: "
             "sat.load(OUT) in Python, --model OUT on the command line",
         )
-    if not (folder / "model.json").exists() and (folder / "model" / "model.json").exists():
-        folder = folder / "model"
-    return Captioner(ExportedModel(folder, threads))
+    folders = [find_model(model, SHIPPED.parent) for model in models or (SHIPPED,)]
+    return Captioner(*(ExportedModel(folder, threads) for folder in folders))
 
 
 def __getattr__(name: str) -> Any:

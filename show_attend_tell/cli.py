@@ -113,10 +113,12 @@ GroundingOption = Annotated[
         show_default=False,
     ),
 ]
-ModelOption = Annotated[
-    Path | None,
+ModelsOption = Annotated[
+    list[str] | None,
     typer.Option(
-        help="A model folder, or a run that holds one.", show_default="the one that ships"
+        help="A model folder, a run that holds one, or a name from `sat models`; repeated, the "
+        "models tell together.",
+        show_default="the one that ships",
     ),
 ]
 
@@ -351,6 +353,14 @@ def evaluate(
             help="Where scores.json and captions.jsonl go.", show_default="the run folder"
         ),
     ] = None,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Another run, to tell together with the first; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -363,6 +373,8 @@ def evaluate(
         sat evaluate runs/soft features/lite2 --split test --beam 3 --length-power 0.7
 
         sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
+
+        sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
     """
     with _extra("train"):
         from show_attend_tell.learning import evaluate as evaluation
@@ -371,13 +383,19 @@ def evaluate(
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
 
-    model = Run.open(run)
+    together = [run, *(with_ or [])]
+    _refuse(
+        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
+        "--with needs --out FOLDER: scores of runs together belong to none of them",
+    )
+    _refuse(bool(with_ and grounding), "--grounding watches one model; leave --with out")
+    model, *others = map(Run.open, together)
     opened = FeatureStore.open(store)
     search = _search(model, beam, length_power, look)
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
         result = evaluation.evaluate(
-            model, opened, split, search, lambda done: bar.advance(task, done)
+            model, opened, split, search, lambda done: bar.advance(task, done), others=others
         )
         if grounding:
             looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
@@ -385,7 +403,7 @@ def evaluate(
                 model, opened, split, grounding, lambda done: bar.advance(looks, done)
             )
             result = dataclasses.replace(result, looking=looking)
-    facts = evaluation.write_evaluation(result, model, split, search, out or run)
+    facts = evaluation.write_evaluation(result, model, split, search, out or run, others=others)
     if json:
         terminal.print_json(facts)
         return
@@ -643,7 +661,7 @@ def caption(
     pictures: Annotated[
         list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
     ],
-    model: ModelOption = None,
+    model: ModelsOption = None,
     beam: Annotated[
         int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
     ] = None,
@@ -688,6 +706,8 @@ def caption(
         sat caption holiday/ --json --out captions.jsonl --resume
 
         sat caption photo.jpg --sample --n-best 5 --seed 7
+
+        sat caption photo.jpg --model runs/soft --model runs/soft-2
     """
     from show_attend_tell import load, terminal
     from show_attend_tell.telling.lines import FORMS, CaptionFile
@@ -705,7 +725,7 @@ def caption(
     kept = Existing.skip if resume else existing or Existing.fail
     say = terminal.console(stderr=True)
 
-    captioner = load(model)
+    captioner = load(*(model or []))
     search = dataclasses.replace(
         captioner.search,
         beam=beam or max(captioner.search.beam, n_best),
@@ -766,9 +786,9 @@ def draw(
             show_default=False,
         ),
     ] = None,
-    model: ModelOption = None,
+    model: ModelsOption = None,
     compare: Annotated[
-        tuple[Path, Path] | None,
+        tuple[str, str] | None,
         typer.Option(
             metavar="MODEL MODEL",
             help="Two models, word by word, one below the other.",
@@ -804,15 +824,15 @@ def draw(
     several = len(names) > 1
     stem = "" if several else Path(names[0]).stem + "-"
     out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
-    wanted = compare or (model,)
-    folders = [one.name for one in compare or ()]
-    labels = folders if len(set(folders)) == len(wanted) else map(str, wanted)
+    wanted = [[one] for one in compare] if compare else [model or []]
+    folders = [Path(one).name for one in compare or ()]
+    labels = folders if len(set(folders)) == len(wanted) else compare or ("",)
     drawing.check(out, [Path(name) for name in names], len(wanted), word)
     items, failed = [], 0
     for told in drawing.tell_items(
         names,
         found,
-        {label: load(one) for label, one in zip(labels, wanted, strict=True)},
+        {label: load(*one) for label, one in zip(labels, wanted, strict=True)},
         in_full=word is not None,
         seed=seed,
         **({"look": look.value} if look else {}),
@@ -835,7 +855,33 @@ def draw(
 
 
 @app.command()
-def doctor(model: ModelOption = None, json: JsonOption = False) -> None:
+def models(json: JsonOption = False) -> None:
+    """List the models that ship, for `--model NAME` or `sat.load("NAME")`.
+
+    For example:
+
+        sat models
+
+        sat models --json
+    """
+    from show_attend_tell import SHIPPED, terminal
+    from show_attend_tell.telling import shipped
+
+    found = shipped.describe(SHIPPED.parent, SHIPPED.name)
+    terminal.print_json(found) if json else shipped.print_models(found, terminal.console())
+
+
+@app.command()
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model folder, a run that holds one, or a name from `sat models`.",
+            show_default="the one that ships",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """Look whether captions can be told here, and say what to install for more.
 
     For example:

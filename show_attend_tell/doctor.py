@@ -43,7 +43,7 @@ class Finding:
     remedy: str = ""
 
 
-def examine(model: Path | None = None) -> list[Finding]:
+def examine(model: str | Path | None = None) -> list[Finding]:
     """Look at everything that telling needs, and at what the extras need.
 
     Parameters
@@ -119,11 +119,11 @@ def _formats() -> Finding:
     )
 
 
-def _model(folder: Path | None) -> list[Finding]:
+def _model(named: str | Path | None) -> list[Finding]:
     """Load it, and tell its example."""
     begin = time.perf_counter()
     try:
-        captioner = show_attend_tell.load(folder)
+        captioner = show_attend_tell.load(*([] if named is None else [named]))
         seconds = time.perf_counter() - begin
         facts = captioner.model.facts
         size = sum(path.stat().st_size for path in captioner.model.folder.iterdir())
@@ -138,7 +138,7 @@ def _model(folder: Path | None) -> list[Finding]:
             return [loaded, Finding("example", "none is recorded in this model", None)]
         text = captioner(captioner.model.example()).text
     except UserError as error:
-        is_ours = folder is None and error.code != "model.missing"
+        is_ours = named is None and error.code != "model.missing"
         remedy = "pip install --force-reinstall show_attend_tell" if is_ours else ""
         return [Finding("model", str(error), False, remedy)]
     same = text == facts.example.caption

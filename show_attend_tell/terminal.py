@@ -170,8 +170,9 @@ def print_scores(facts: dict[str, Any]) -> None:
     """The table of `sat evaluate`."""
     out = console()
     search = facts["search"]
+    runs = [facts["run"], *facts.get("with", [])]
     table = Table(
-        title=f"{facts['run']}, {facts['split']}: {facts['pictures']:,} pictures, "
+        title=f"{' with '.join(runs)}, {facts['split']}: {facts['pictures']:,} pictures, "
         f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}",
         title_justify="left",
     )

@@ -16,9 +16,11 @@ TELLING = (
     "test_caption.py",
     "test_caption_command.py",
     "test_doctor.py",
+    "test_ensemble.py",
     "test_lines.py",
     "test_pictures.py",
     "test_search.py",
+    "test_shipped.py",
 )
 
 

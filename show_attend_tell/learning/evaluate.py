@@ -18,6 +18,7 @@ from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
+from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.search import Search, Told, tell
 
 PICTURES_AT_ONCE = 50
@@ -41,14 +42,28 @@ def caption_rows(
     rows: Sequence[int],
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
+    *,
+    others: Sequence[Teachable] = (),
 ) -> tuple[dict[str, str], dict[str, Told]]:
-    """The best caption of each picture, as words joined by blanks, by id."""
+    """The best caption of each picture, as words joined by blanks, by id.
+
+    Parameters
+    ----------
+    others
+        Further decoders of the same words and features, to tell together with the first.
+    """
     teller = TorchTeller(decoder)
+    together = Ensemble([teller, *map(TorchTeller, others)], share_places=True)
     captions: dict[str, str] = {}
     everything: dict[str, Told] = {}
     for i in range(0, len(rows), PICTURES_AT_ONCE):
         some = rows[i : i + PICTURES_AT_ONCE]
-        for row, (best, *_) in zip(some, tell(teller, store.read(some), search), strict=True):
+        annotations = store.read(some)
+        if others:
+            told = tell(together, [(one,) * len(together.members) for one in annotations], search)
+        else:
+            told = tell(teller, annotations, search)
+        for row, (best, *_) in zip(some, told, strict=True):
             name = store.examples[row].id
             captions[name] = " ".join(vocabulary.decode(best.words))
             everything[name] = best
@@ -68,19 +83,37 @@ def evaluate(
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
     watch_scoring: Callable[[int], object] = lambda done: None,
+    *,
+    others: Sequence[Run] = (),
 ) -> Evaluation:
-    """Caption a split and score it: BLEU-1..4 under every recipe, and the rest under coco's."""
-    run.refuse_other_features(store)
+    """Caption a split and score it: BLEU-1..4 under every recipe, and the rest under coco's.
+
+    Parameters
+    ----------
+    others
+        Further runs, with the same words and features, to tell together with the first.
+    """
+    refuse_other_words([(one.folder, one.vocabulary) for one in (run, *others)])
+    for one in (run, *others):
+        one.refuse_other_features(store)
     rows = store.rows(split)
-    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
+    captions, told = caption_rows(
+        run.decoder,
+        run.vocabulary,
+        store,
+        rows,
+        search,
+        tell_progress,
+        others=[one.decoder for one in others],
+    )
     people = references(store, rows)
     bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
-    others = [name for name in choose_metrics()[0] if name not in BLEU]
+    further = [name for name in choose_metrics()[0] if name not in BLEU]
     measured = {
         recipe: measure(
             captions,
             people,
-            metrics=[*bleu, *(others if recipe == "coco" else [])],
+            metrics=[*bleu, *(further if recipe == "coco" else [])],
             recipe=recipe,
             watch=watch_scoring,
         )
@@ -91,12 +124,19 @@ def evaluate(
 
 
 def write_evaluation(
-    evaluation: Evaluation, run: Run, split: str, search: Search, folder: Path
+    evaluation: Evaluation,
+    run: Run,
+    split: str,
+    search: Search,
+    folder: Path,
+    *,
+    others: Sequence[Run] = (),
 ) -> dict[str, Any]:
     """Leave `scores.json` and `captions.jsonl` in a folder; returns what `scores.json` holds."""
     words = [len(one.words) for one in evaluation.told.values()]
     result: dict[str, Any] = {
         "run": run.folder.name,
+        **({"with": [other.folder.name for other in others]} if others else {}),
         "split": split,
         "pictures": len(evaluation.captions),
         "words_per_caption": sum(words) / len(words),

@@ -1,0 +1,97 @@
+"""The models that ship with the package: which there are, and which one a name means."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.exported import read_facts
+
+
+def find_model(named: str | Path, shipped: Path) -> Path:
+    """The model folder that is meant.
+
+    Parameters
+    ----------
+    named
+        A model folder or a run folder that holds one under `model/`; where there is no such
+        folder, the name of a model that ships, or as much of its beginning as no other has.
+    shipped
+        The folder with the models that ship.
+    """
+    folder = Path(named)
+    if folder.is_dir():
+        is_run = not _is_model(folder) and _is_model(folder / "model")
+        return folder / "model" if is_run else folder
+    names = _names(shipped)
+    meant = [name for name in names if name.startswith(str(named))]
+    if str(named) in meant:
+        meant = [str(named)]
+    if len(meant) == 1:
+        return shipped / meant[0]
+    if meant:
+        raise UserError("request.bad", f"{named}: several models begin so: {', '.join(meant)}")
+    raise UserError(
+        "model.missing",
+        f"{named}: there is no such folder, and no model of this name ships "
+        f"(those that do: {', '.join(names) or 'none'}); `sat export RUN OUT` makes a model folder",
+    )
+
+
+def describe(shipped: Path, default: str) -> list[dict[str, Any]]:
+    """What ships, by name, as its `model.json` and its card say; plain numbers and text."""
+    return [_facts(shipped / name, is_default=name == default) for name in _names(shipped)]
+
+
+def print_models(models: list[dict[str, Any]], console: Console) -> None:
+    """A row a model, and below what its card says of licences."""
+    table = Table()
+    for heading in ("name", "attention", "encoder", "data"):
+        table.add_column(heading)
+    for heading in ("MB", "dev BLEU-4"):
+        table.add_column(heading, justify="right")
+    for model in models:
+        table.add_row(
+            f"[bold]{escape(model['name'])}[/]" + ("\n(the default)" if model["default"] else ""),
+            *(escape(str(model[fact])) for fact in ("attention", "encoder", "data_set")),
+            f"{model['bytes'] / 1e6:.0f}",
+            f"{100 * model['dev_BLEU-4']:.1f}",
+        )
+    console.print(table)
+    for model in models:
+        console.print(escape(" ".join([f"{model['name']}:", *model["licences"]])), style="dim")
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / "model.json").exists()
+
+
+def _names(shipped: Path) -> list[str]:
+    return sorted(path.parent.name for path in shipped.glob("*/model.json"))
+
+
+def _facts(folder: Path, *, is_default: bool) -> dict[str, Any]:
+    facts = read_facts(folder)
+    origin = facts.origin
+    return {
+        "name": folder.name,
+        "default": is_default,
+        "attention": origin["recipe"]["model"]["attention"],
+        "encoder": origin["encoder"],
+        "data_set": origin["data_set"],
+        "words": len(facts.words),
+        "bytes": sum(path.stat().st_size for path in folder.iterdir()),
+        "dev_BLEU-4": origin["dev_BLEU-4"],
+        "licences": _licences((folder / "README.md").read_text(encoding="utf-8")),
+        "folder": str(folder),
+    }
+
+
+def _licences(card: str) -> list[str]:
+    """The points below the card's heading `Licences`."""
+    _, _, after = card.partition("\n## Licences\n")
+    own, _, _ = after.partition("\n## ")
+    return [line.removeprefix("- ") for line in own.splitlines() if line.startswith("- ")]

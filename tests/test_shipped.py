@@ -1,0 +1,90 @@
+"""The models that ship: `sat models`, and models by their names."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import show_attend_tell
+from show_attend_tell.errors import UserError
+from show_attend_tell.telling.shipped import find_model
+from tests.conftest import Sat
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """A folder of models that are nothing but names."""
+    for name in ("birds", "birds-hard", "dogs-soft", "dogs-hard"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "model.json").touch()
+    (tmp_path / "models" / "no-model").mkdir()
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        ("birds", "birds"),
+        ("birds-", "birds-hard"),
+        ("dogs-soft", "dogs-soft"),
+        ("dogs-s", "dogs-soft"),
+    ],
+)
+def test_a_name_or_its_beginning_is_enough(named: str, meant: str, shipped: Path) -> None:
+    assert find_model(named, shipped) == shipped / meant
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "answer"),
+    [
+        ("dogs", "request.bad", "dogs: several models begin so: dogs-hard, dogs-soft"),
+        ("cats", "model.missing", "(those that do: birds, birds-hard, dogs-hard, dogs-soft)"),
+        ("no-model", "model.missing", "no-model: there is no such folder"),
+    ],
+)
+def test_a_name_that_means_no_one_model_is_refused(
+    named: str, code: str, answer: str, shipped: Path
+) -> None:
+    with pytest.raises(UserError, match=re.escape(answer)) as refused:
+        find_model(named, shipped)
+    assert refused.value.code == code
+
+
+def test_a_folder_that_is_there_wins(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "birds").mkdir()
+    assert find_model("birds", shipped) == Path("birds")
+    (tmp_path / "birds" / "model").mkdir()
+    (tmp_path / "birds" / "model" / "model.json").touch()
+    assert find_model(Path("birds"), shipped) == Path("birds/model")
+
+
+def test_flickr8k_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert show_attend_tell.load("flickr8k").model.folder == show_attend_tell.SHIPPED
+    assert show_attend_tell.load().model.folder == show_attend_tell.SHIPPED
+
+
+def test_models_lists_what_ships(sat: Sat) -> None:
+    code, out, _ = sat("models", "--json")
+    found = json.loads(out)
+    assert code == 0
+    folders = {path.parent.name for path in ROOT.glob("show_attend_tell/models/*/model.json")}
+    assert {model["name"] for model in found} == folders
+    assert [model["name"] for model in found if model["default"]] == ["flickr8k-soft"]
+    for model in found:
+        assert model["attention"] in ("soft", "hard")
+        assert model["bytes"] < 64e6
+        assert 0.2 < model["dev_BLEU-4"] < 1
+        assert "Decoder weights and code: MIT." in model["licences"]
+
+    code, out, _ = sat("models")
+    assert code == 0
+    for model in found:
+        for words in (model["name"], model["encoder"], f"{100 * model['dev_BLEU-4']:.1f}", "MIT"):
+            assert words in out
