@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.recipe import Recipe, load_recipe, shipped_recipes
+from show_attend_tell.learning.recipe import Recipe, load_recipe, shipped_recipes, vary
 
 
 def write(folder: Path, text: str | bytes) -> str:
@@ -167,3 +167,24 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 def test_a_recipe_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Recipe().training.batch = 3  # type: ignore[misc]
+
+
+def test_a_varied_recipe_differs_in_what_was_asked_for_alone() -> None:
+    hard = load_recipe("flickr8k-hard")
+    soft = vary(hard, {"model.attention": "soft", "training.clip": "none"}, "a trial")
+    assert (soft.model.attention, soft.training.clip, soft.hard) == ("soft", None, Recipe().hard)
+    assert vary(soft, {"model.hidden": soft.model.hidden}, "a trial") == soft
+    assert vary(hard, {"hard.samples": 7}, "a trial").hard.samples == 7
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model.hiden", 3, "a trial: unknown key model.hiden; did you mean model.hidden?"),
+        ("model.hidden", -3, "a trial: model.hidden = -3 should be greater than 0"),
+        ("hard.samples", 2, "a trial: hard.samples is of no use"),
+    ],
+)
+def test_a_variation_that_does_not_fit_names_who_asked(key: str, value: int, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        vary(load_recipe("flickr8k-soft"), {key: value}, "a trial")

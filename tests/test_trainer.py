@@ -151,6 +151,18 @@ def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
     assert same(weights_of(tmp_path / "whole", BEST), weights_of(tmp_path / "broken", BEST))
 
 
+def test_ctrl_c_during_the_last_dev_score_is_heard_and_the_run_is_finished(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    def press_ctrl_c(event: dict[str, Any]) -> None:
+        if event["event"] == "dev" and event["epoch"] == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(world[0], tmp_path, quick_recipe("training.epochs=1"), watch=[press_ctrl_c])
+    assert read(tmp_path / "log.jsonl")[-1]["event"] == "stop"
+
+
 TRAIN_AND_DIE = """
 import os, random, signal, sys, threading, time
 from pathlib import Path

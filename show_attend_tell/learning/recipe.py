@@ -7,7 +7,7 @@ and no other source of values: what a file leaves out has the default written he
 import difflib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -203,11 +203,59 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         key, value = _parse_override(override)
         values[key], sources[key] = value, "--set"
+    return _make(values, sources)
 
+
+def vary(recipe: Recipe, others: Mapping[str, Any], source: str) -> Recipe:
+    """The same recipe with other values for some keys.
+
+    Parameters
+    ----------
+    recipe
+        What the keys that are not named keep.
+    others
+        A value for each `section.key`.
+    source
+        Who asks for them, to be named when a value does not fit.
+
+    Examples
+    --------
+    >>> vary(Recipe(), {"model.hidden": 256}, "a trial").model.hidden
+    256
+    """
+    values = dict(_flatten(tomllib.loads(recipe.to_toml())))
+    if others.get("model.attention", "hard") != "hard":
+        values = {key: value for key, value in values.items() if not key.startswith("hard.")}
+    sources = dict.fromkeys(values, "the recipe") | dict.fromkeys(others, source)
+    return _make(values | dict(others), sources)
+
+
+def example_of(key: str, source: str) -> Any:
+    """A value that fits a `section.key`; an unknown one is refused with the nearest name."""
+    if key not in _KEYS:
+        raise _refuse(f"{source}: unknown key {key}; {_hint(key)}")
+    return _KEYS[key]
+
+
+def parse_value(text: str) -> Any:
+    """A value as a person types it: a TOML literal, or a bare word.
+
+    Examples
+    --------
+    >>> parse_value("0.5"), parse_value("true"), parse_value("soft")
+    (0.5, True, 'soft')
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word: a shell has eaten the quotes, or none were typed
+
+
+def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
+    """A recipe of values by `section.key`; `sources` says who gave each."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        if key not in _KEYS:
-            raise _refuse(f"{sources[key]}: unknown key {key}; {_hint(key)}")
+        example_of(key, sources[key])
         section, name = key.split(".")
         tables.setdefault(section, {})[name] = value
     try:
@@ -281,10 +329,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
         raise _refuse(
             f"--set {text}: no value; write section.key=value, for example training.batch=32"
         )
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value  # a bare word: a shell has eaten the quotes, or none were typed
+    return key, parse_value(value)
 
 
 def _hint(unknown: str) -> str:

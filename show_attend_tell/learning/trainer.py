@@ -125,7 +125,7 @@ def train(
         recipe = _recipe_to_resume(folder, recipe, resume)
     elif recipe is None:
         raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
-    _refuse_other_encoder(recipe.encoder, store)
+    refuse_other_encoder(recipe.encoder, store)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -152,7 +152,8 @@ def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Reci
     return own
 
 
-def _refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
+def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
+    """Refuse features that are not those the recipe asks for."""
     index = store.index
     found = {
         "name": index.encoder,
@@ -259,6 +260,8 @@ class _Trainer:
                 self._epoch(asked)
                 self._judge()
         self._tell({"event": "stop", "step": self.place.step, "reason": reason})
+        if asked.to_stop:  # while the last epoch was scored; whoever called us must hear of it
+            raise KeyboardInterrupt
 
     def _reason_to_stop(self) -> str:
         training, place = self.recipe.training, self.place
