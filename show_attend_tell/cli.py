@@ -70,6 +70,26 @@ class Existing(str, Enum):
     fail = "fail"
 
 
+StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The name of a shipped recipe, or a .toml file.", show_default=DEFAULT_RECIPE
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="section.key=value, over the recipe; may be repeated.", show_default=False
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Processor threads; a run repeats to the bit with the same number.",
+        show_default="all",
+    ),
+]
 DataArgument = Annotated[
     Path, typer.Argument(help="A data set: a folder, or a Karpathy or COCO JSON file.")
 ]
@@ -256,20 +276,10 @@ def prepare(
 
 @app.command()
 def train(
-    store: Annotated[Path, typer.Argument(help="What `sat prepare` made.")],
+    store: StoreArgument,
     run: Annotated[Path, typer.Argument(help="The run folder; made, or continued with --resume.")],
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="The name of a shipped recipe, or a .toml file.", show_default=DEFAULT_RECIPE
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="section.key=value, over the recipe; may be repeated.", show_default=False
-        ),
-    ] = None,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in this folder.")
     ] = False,
@@ -283,13 +293,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write RUN/tensorboard, for TensorBoard.")
     ] = False,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Processor threads; a run repeats to the bit with the same number.",
-            show_default="all",
-        ),
-    ] = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Train a model; stop with Ctrl-C or a power cut, and go on with --resume to the same bits.
 
@@ -337,6 +341,75 @@ def train(
     say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
     say.print(f"its curves are in {run / 'curves.png'}, how it learned to look in {run / 'sheets'}")
     say.print(f"next: sat evaluate {run} {store} --split test")
+
+
+@app.command()
+def tune(
+    store: StoreArgument,
+    study: Annotated[Path, typer.Argument(help="The study folder; made or continued.")],
+    recipe: RecipeOption = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="section.key=low..high, low..high:log for factors, or section.key=a,b,c; "
+            "may be repeated.",
+            show_default="see above",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Recipes to try, those of earlier calls among them.")
+    ] = 20,
+    set_: SetOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Try values of a recipe's keys for the best dev score; the same command goes on after a stop.
+
+    Each trial is a training run. One that after two epochs or more is worse than half of the
+    finished trials were then is given up. The study folder gets `best.toml`, a recipe for
+    `sat train`, `trials.csv`, `what-mattered.png`, and a run folder for each trial; weights are
+    kept of the best trial alone. The score is `training.stop_on`.
+
+    Searched unless --search says otherwise, but for what --set fixes: training.learning_rate
+    1e-4..2e-3 in factors, training.label_smoothing 0..0.2, model.dropout 0.2..0.7, model.hidden
+    256..1024 and model.word 128..512 in factors, vocabulary.minimum_count 1..8.
+
+    For example:
+
+        sat tune features/lite2 studies/usual --trials 30
+
+        sat tune features/lite2 studies/rate --search training.learning_rate=1e-4..1e-2:log
+
+        sat tune features/lite2 studies/out --search model.readout=linear,tanh --trials 2
+    """
+    with _extra("train"):
+        import torch
+
+        from show_attend_tell.learning.recipe import load_recipe
+    with _extra("tune"):
+        from show_attend_tell.learning import tuning
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    if threads:
+        torch.set_num_threads(threads)
+    chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or [])
+    space = tuning.read_space(search or tuning.usual_search(set_ or []))
+    opened = FeatureStore.open(store)
+    say = terminal.console(stderr=True)
+    where = terminal.plain(str(study))
+    say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command goes on")
+    try:
+        with closing(terminal.TuningProgress(say)) as show:
+            best = tuning.tune(opened, study, chosen, space, trials=trials, watch=[show])
+    except KeyboardInterrupt:
+        say.print("stopped; the same command goes on")
+        raise
+    say.print(f"every trial is in {where}/{tuning.TRIALS}, what mattered in {where}/{tuning.CHART}")
+    if best is None:
+        say.print("no trial came to its end, so there is no best recipe; see why in the former")
+        raise typer.Exit(1)
+    say.print(f"the best recipe, of trial {best.number}: [bold]{where}/{tuning.BEST_RECIPE}[/]")
+    say.print(f"next: sat train {store} RUN --recipe {where}/{tuning.BEST_RECIPE}")
 
 
 @app.command()

