@@ -57,19 +57,27 @@ def test_truncate_after_drops_what_came_after_the_checkpoint(tmp_path: Path) -> 
     events = [{"event": "start"}, step(1), step(2), dev(2, 1), step(3), {"event": "stop"}]
     for event in events:
         history.append(event)
-    history.truncate_after(2)
+    history.truncate_after(2, epochs=1)
     assert read(history.path) == events[:4]
+
+
+def test_a_dev_score_that_was_told_but_not_saved_is_forgotten(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for event in (step(1), step(2), dev(2, 1)):
+        history.append(event)
+    history.truncate_after(2, epochs=0)  # the epoch's checkpoint was made before its score
+    assert read(history.path) == [step(1), step(2)]
 
 
 def test_truncate_after_keeps_all_when_nothing_came_after(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.append(step(1))
-    history.truncate_after(1)
+    history.truncate_after(1, epochs=0)
     assert read(history.path) == [step(1)]
 
 
 def test_truncate_after_of_a_new_log_does_nothing(tmp_path: Path) -> None:
-    History(tmp_path).truncate_after(0)
+    History(tmp_path).truncate_after(0, epochs=0)
     assert list(tmp_path.iterdir()) == []
 
 

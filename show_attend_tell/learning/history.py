@@ -41,13 +41,18 @@ class History:
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
-    def truncate_after(self, step: int) -> None:
-        """Forget what came after `step`, because the run goes on from the checkpoint made there."""
+    def truncate_after(self, step: int, epochs: int) -> None:
+        """Forget what came after the checkpoint that the run goes on from.
+
+        That was made after so many steps and epochs; an epoch whose dev score was told but not
+        saved is scored again.
+        """
         if not self.path.exists():
             return
         kept = 0
         for line, event in zip(_whole_lines(self.path), read(self.path), strict=True):
-            if event.get("step", 0) > step:
+            is_unsaved_score = event.get("event") == "dev" and event["epoch"] > epochs
+            if event.get("step", 0) > step or is_unsaved_score:
                 break
             kept += len(line)
         self._cut(kept)

@@ -221,7 +221,7 @@ class _Trainer:
         else:
             self._restore()
         self.history = History(folder)
-        self.history.truncate_after(self.place.step)
+        self.history.truncate_after(self.place.step, self.place.epoch)
 
     def _start_from(self, other: Run) -> None:
         refuse_other_features(other.folder, other.features, self.store)
