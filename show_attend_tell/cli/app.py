@@ -1,0 +1,81 @@
+"""The command itself: what holds for every verb, and how mistakes are told."""
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+import show_attend_tell
+from show_attend_tell.errors import UserError
+
+app = typer.Typer(
+    name="sat",
+    help="Show, attend and tell: captions for pictures, and where each word looked.",
+    epilog="Exit codes: 0 done, 1 wrong data or some items failed, 2 wrong usage, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sat {show_attend_tell.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[  # main() reads it: it must also hold before a command is known
+        bool, typer.Option("--debug", help="Show a traceback for every error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Hold what comes before the verb."""
+
+
+def refuse(wrong: bool, remedy: str) -> None:
+    """Stop when options do not go together."""
+    if wrong:
+        raise UserError("request.bad", remedy)
+
+
+@contextmanager
+def needs(name: str) -> Iterator[None]:
+    """Say what to install when something is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "extra.missing",
+            f"this needs {error.name}, which the extra `{name}` brings: "
+            f"pip install 'show_attend_tell[{name}]'",
+        ) from error
+
+
+def main() -> None:
+    """Run the command; a person's mistake is one sentence, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # some locales cannot say everything
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        if "--debug" in sys.argv:
+            raise
+        from show_attend_tell import terminal
+
+        terminal.complain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,462 @@
+"""The verbs of learning: prepare, train, tune, evaluate, report, export."""
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from show_attend_tell.cli.app import app, needs, refuse
+from show_attend_tell.cli.options import (
+    DEFAULT_RECIPE,
+    AllCaptionsOption,
+    BeamOption,
+    DataArgument,
+    Fit,
+    GroundingOption,
+    JsonOption,
+    LayoutOption,
+    LengthPowerOption,
+    LookOption,
+    OwnFeaturesArgument,
+    PicturesOption,
+    RecipeOption,
+    RunArgument,
+    SetOption,
+    SplitOption,
+    StoreArgument,
+    ThreadsOption,
+    open_dataset,
+    search_of,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command()
+def prepare(
+    data: DataArgument,
+    out: Annotated[Path, typer.Argument(help="The feature store, a folder; made or continued.")],
+    recipe: Annotated[
+        str, typer.Option(help="Prepare what this recipe asks for, unless --encoder is given.")
+    ] = DEFAULT_RECIPE,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    encoder_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="A .safetensors or .pth file, or `random`; EfficientNet-Lite brings its own.",
+            show_default=False,
+        ),
+    ] = None,
+    grid: Annotated[
+        int | None,
+        typer.Option(
+            help="Cells along a side of the map, e.g. 7 or 14.", show_default="the recipe's"
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="Pixels along a side of the square the encoder sees.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    fit: Annotated[
+        Fit | None,
+        typer.Option(
+            help="Show it the middle of a picture, or all of it squeezed.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    views: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Views of each training picture: parts and mirror images to learn from.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    layout: LayoutOption = None,
+    pictures: PicturesOption = None,
+    all_captions: AllCaptionsOption = False,
+) -> None:
+    """Turn a captioned data set into features, once; the same command goes on after a crash.
+
+    For example:
+
+        sat prepare flickr8k features/lite2
+
+        sat prepare flickr8k features/vgg19 --recipe paper/flickr8k-soft --encoder-weights FILE
+
+        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --views 4
+    """
+    from show_attend_tell import terminal
+
+    dataset = open_dataset(data, layout, pictures, all_captions)
+    with needs("train"):
+        from show_attend_tell.learning.encoders import make_encoder
+        from show_attend_tell.learning.prepare import Preparation
+        from show_attend_tell.learning.recipe import EncoderSection, load_recipe
+
+    say = terminal.console(stderr=True)
+    where = terminal.plain(str(out))
+    for note in dataset.notes:
+        say.print(f"[dim]{terminal.plain(note)}[/]")
+    asked = EncoderSection(name=encoder) if encoder else load_recipe(recipe).encoder
+    views = views or asked.views
+    network = make_encoder(
+        asked.name,
+        weights=encoder_weights,
+        grid=grid or asked.grid,
+        size=size or asked.size,
+        fit=fit.value if fit else asked.fit,
+    )
+    work = Preparation(dataset, out, network, views=views)
+    rows, columns = network.grid
+    total, waiting = len(work.store.seen), len(work.waiting)
+    things = "pictures" if views == 1 else "views of pictures"
+    say.print(
+        f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers each, "
+        f"{total:,} {things}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
+    )
+    if waiting < total:
+        say.print(f"{total - waiting:,} {things} are done already")
+    if waiting:
+        say.print(f"about {terminal.duration(work.seconds_left())} for {waiting:,} {things}")
+    with terminal.progress() as bar:
+        task = bar.add_task("encoding", total=waiting)
+        skipped = work.run(lambda done: bar.advance(task, done))
+    for reason in skipped.values():
+        say.print(f"[red]skipped[/] {terminal.plain(reason)}", soft_wrap=True)
+    count = len(dataset.examples)
+    say.print(f"done: {count - len(skipped):,} pictures in [bold]{where}[/]")
+    if skipped:
+        say.print(
+            f"{len(skipped):,} of {count:,} pictures could not be read; mend them and run again"
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
+def train(
+    store: StoreArgument,
+    run: Annotated[Path, typer.Argument(help="The run folder; made, or continued with --resume.")],
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in this folder.")
+    ] = False,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="Begin with the best weights of another run, such as a soft one for a hard one.",
+            show_default=False,
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write RUN/tensorboard, for TensorBoard.")
+    ] = False,
+    threads: ThreadsOption = None,
+) -> None:
+    """Train a model; stop with Ctrl-C or a power cut, and go on with --resume to the same bits.
+
+    For example:
+
+        sat train features/lite2 runs/soft
+
+        sat train features/vgg19 runs/paper --recipe paper/flickr8k-soft
+
+        sat train features/lite2 runs/small --set model.hidden=256 --set training.epochs=3
+
+        sat train features/lite2 runs/soft --resume
+
+        sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
+    """
+    with needs("train"):
+        import torch
+
+        from show_attend_tell.learning.recipe import load_recipe
+        from show_attend_tell.learning.trainer import train as learn
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    if threads:
+        torch.set_num_threads(threads)
+    begins = not resume or not (run / "recipe.toml").exists()
+    chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or []) if recipe or set_ or begins else None
+    opened = FeatureStore.open(store)
+    say = terminal.console(stderr=True)
+    say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
+    with ExitStack() as watchers:
+        watch: list[Callable[[dict[str, Any]], None]] = [
+            watchers.enter_context(closing(terminal.TrainingProgress(say)))
+        ]
+        if tensorboard:
+            with needs("tensorboard"):
+                from show_attend_tell.learning.tensorboard import TensorBoard
+            watch.append(watchers.enter_context(closing(TensorBoard(run))))
+        try:
+            learn(opened, run, chosen, resume=resume, start_from=start_from, watch=watch)
+        except KeyboardInterrupt:
+            watchers.close()
+            say.print(f"stopped; go on with: sat train {store} {run} --resume")
+            raise
+    say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
+    say.print(f"its curves are in {run / 'curves.png'}, how it learned to look in {run / 'sheets'}")
+    say.print(f"next: sat evaluate {run} {store} --split test")
+
+
+@app.command()
+def tune(
+    store: StoreArgument,
+    study: Annotated[Path, typer.Argument(help="The study folder; made or continued.")],
+    recipe: RecipeOption = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="section.key=low..high, low..high:log for factors, or section.key=a,b,c; "
+            "may be repeated.",
+            show_default="see above",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Recipes to try, those of earlier calls among them.")
+    ] = 20,
+    set_: SetOption = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Try values of a recipe's keys for the best dev score; the same command goes on after a stop.
+
+    Each trial is a training run. One that after two epochs or more is worse than half of the
+    finished trials were then is given up. The study folder gets `best.toml`, a recipe for
+    `sat train`, `trials.csv`, `what-mattered.png`, and a run folder for each trial; weights are
+    kept of the best trial alone. The score is `training.stop_on`.
+
+    Searched unless --search says otherwise, but for what --set fixes: training.learning_rate
+    1e-4..2e-3 in factors, training.label_smoothing 0..0.2, model.dropout 0.2..0.7, model.hidden
+    256..1024 and model.word 128..512 in factors, vocabulary.minimum_count 1..8.
+
+    For example:
+
+        sat tune features/lite2 studies/usual --trials 30
+
+        sat tune features/lite2 studies/rate --search training.learning_rate=1e-4..1e-2:log
+
+        sat tune features/lite2 studies/out --search model.readout=linear,tanh --trials 2
+    """
+    with needs("train"):
+        import torch
+
+        from show_attend_tell.learning.recipe import load_recipe
+    with needs("tune"):
+        from show_attend_tell.learning import tuning
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    if threads:
+        torch.set_num_threads(threads)
+    chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or [])
+    space = tuning.read_space(search or tuning.usual_search(set_ or []))
+    opened = FeatureStore.open(store)
+    say = terminal.console(stderr=True)
+    where = terminal.plain(str(study))
+    say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command goes on")
+    try:
+        with closing(terminal.TuningProgress(say)) as show:
+            best = tuning.tune(opened, study, chosen, space, trials=trials, watch=[show])
+    except KeyboardInterrupt:
+        say.print("stopped; the same command goes on")
+        raise
+    say.print(f"every trial is in {where}/{tuning.TRIALS}, what mattered in {where}/{tuning.CHART}")
+    if best is None:
+        say.print("no trial came to its end, so there is no best recipe; see why in the former")
+        raise typer.Exit(1)
+    say.print(f"the best recipe, of trial {best.number}: [bold]{where}/{tuning.BEST_RECIPE}[/]")
+    say.print(f"next: sat train {store} RUN --recipe {where}/{tuning.BEST_RECIPE}")
+
+
+@app.command()
+def evaluate(
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    look: LookOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where scores.json and captions.jsonl go.", show_default="the run folder"
+        ),
+    ] = None,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Another run, to tell together with the first; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    grounding: GroundingOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
+
+    For example:
+
+        sat evaluate runs/soft features/lite2
+
+        sat evaluate runs/soft features/lite2 --split test --beam 3 --length-power 0.7
+
+        sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
+
+        sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
+    """
+    with needs("train"):
+        from show_attend_tell.learning import evaluate as evaluation
+        from show_attend_tell.learning.looking import look_at_boxes
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    together = [run, *(with_ or [])]
+    refuse(
+        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
+        "--with needs --out FOLDER: scores of runs together belong to none of them",
+    )
+    refuse(bool(with_ and grounding), "--grounding watches one model; leave --with out")
+    model, *others = map(Run.open, together)
+    opened = FeatureStore.open(store)
+    search = search_of(model, beam, length_power, look)
+    with terminal.progress() as bar:
+        task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
+        result = evaluation.evaluate(
+            model, opened, split, search, lambda done: bar.advance(task, done), others=others
+        )
+        if grounding:
+            looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
+            looking = look_at_boxes(
+                model, opened, split, grounding, lambda done: bar.advance(looks, done)
+            )
+            result = dataclasses.replace(result, looking=looking)
+    facts = evaluation.write_evaluation(result, model, split, search, out or run, others=others)
+    if json:
+        terminal.print_json(facts)
+        return
+    terminal.print_scores(facts)
+    terminal.console(stderr=True).print(f"captions and scores are in [bold]{out or run}[/]")
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    look: LookOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
+    ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder the pictures are in now, if not where they were prepared.",
+            show_default=False,
+        ),
+    ] = None,
+    grounding: GroundingOption = None,
+) -> None:
+    """Make one page of how good a trained model is, where it looks and what it gets wrong.
+
+    Scores with intervals, learning curves, the best, median and worst captions with their
+    attention, words told too often, attention over time, whether the model is as sure as it is
+    right, and every mistake. The page opens anywhere and needs no network.
+
+    For example:
+
+        sat report runs/soft features/lite2 --split test
+
+        sat report runs/soft features/lite2 --grounding flickr8k/entities.json.gz --out soft.html
+
+        sat report runs/soft features/lite2 --pictures /where/they/are/now
+    """
+    with needs("train"):
+        from show_attend_tell.learning.reporting import gather
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.files import make_room, write_text
+    from show_attend_tell.report.page import report_page
+
+    model = Run.open(run)
+    opened = FeatureStore.open(store)
+    search = search_of(model, beam, length_power, look)
+    refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
+    page = out or run / f"report-{split}.html"
+    make_room(page)
+    say = terminal.console(stderr=True)
+    say.print(f"the page will be [bold]{terminal.plain(str(page))}[/]", soft_wrap=True)
+    with terminal.progress() as bar:
+
+        def stage(name: str, total: int) -> Callable[[int], None]:
+            return partial(bar.advance, bar.add_task(name, total=total))
+
+        facts = gather(
+            model, opened, split, search, pictures=pictures, boxes=grounding, stage=stage
+        )
+    write_text(page, report_page(facts))
+    if facts.without_picture:
+        say.print(
+            f"{facts.without_picture:,} of {facts.pictures:,} pictures are not there any more; "
+            "--pictures FOLDER says where they are"
+        )
+    say.print(f"done: {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
+    encoder_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder's weights, if it does not bring its own.", show_default=False
+        ),
+    ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option(
+            help="A picture to keep with its caption, for `sat doctor`.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Turn a trained run into a model folder that captions pictures without PyTorch.
+
+    For example:
+
+        sat export runs/soft runs/soft/model
+
+        sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
+    """
+    from show_attend_tell import terminal
+
+    with needs("train"):
+        from show_attend_tell.learning.export import export_model
+        from show_attend_tell.learning.run import Run
+
+    export_model(Run.open(run), out, encoder_weights=encoder_weights, example=example)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    say = terminal.console(stderr=True)
+    say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
+    say.print(f"next: sat caption --model {out} photo.jpg")

@@ -1,0 +1,145 @@
+"""Arguments and options that several verbs share, and what they are read into."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from show_attend_tell.data.layouts import Dataset
+    from show_attend_tell.learning.run import Run
+    from show_attend_tell.telling.search import Search
+
+
+class ScoringRecipe(str, Enum):
+    """What is done to text before it is compared."""
+
+    coco = "coco"
+    authors = "authors"
+    plain = "plain"
+
+
+DEFAULT_RECIPE = "flickr8k-soft"
+
+
+class Fit(str, Enum):
+    """How a picture becomes a square."""
+
+    crop = "crop"
+    squeeze = "squeeze"
+
+
+class Look(str, Enum):
+    """What stands for the model's attention."""
+
+    expected = "expected"
+    most_likely = "most-likely"
+    sampled = "sampled"
+
+
+LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
+
+
+class Existing(str, Enum):
+    """What becomes of an output file that is there already."""
+
+    skip = "skip"
+    overwrite = "overwrite"
+    fail = "fail"
+
+
+StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The name of a shipped recipe, or a .toml file.", show_default=DEFAULT_RECIPE
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="section.key=value, over the recipe; may be repeated.", show_default=False
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Processor threads; a run repeats to the bit with the same number.",
+        show_default="all",
+    ),
+]
+DataArgument = Annotated[
+    Path, typer.Argument(help="A data set: a folder, or a Karpathy or COCO JSON file.")
+]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(
+        help="flickr8k, flickr30k, coco, karpathy or folder; recognised if left out.",
+        show_default=False,
+    ),
+]
+PicturesOption = Annotated[
+    Path | None,
+    typer.Option(help="Where the pictures lie, if not beside the captions.", show_default=False),
+]
+AllCaptionsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-captions", help="Keep more than five captions a picture; the paper drops them."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+BeamOption = Annotated[
+    int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the recipe's")
+]
+LengthPowerOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Divide scores by length to this power; 0 is the raw sum.", show_default="the recipe's"
+    ),
+]
+LookOption = Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")]
+RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+OwnFeaturesArgument = Annotated[
+    Path, typer.Argument(help="Prepared data with the run's own features.")
+]
+SplitOption = Annotated[str, typer.Option(help="train, dev or test.")]
+GroundingOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Phrases with boxes (Flickr30k Entities as JSON): also measure where it looks.",
+        show_default=False,
+    ),
+]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A model folder, a run that holds one, or a name from `sat models`; repeated, the "
+        "models tell together.",
+        show_default="the one that ships",
+    ),
+]
+
+
+def search_of(
+    run: "Run", beam: int | None, length_power: float | None, look: Look | None
+) -> "Search":
+    """The search of a run's recipe, but for what was asked for."""
+    from show_attend_tell.telling.search import Search
+
+    asked = {"beam": beam, "length_power": length_power, "look": look and look.value}
+    return Search(
+        **run.recipe.search.model_dump()
+        | {name: value for name, value in asked.items() if value is not None}
+    )
+
+
+def open_dataset(
+    data: Path, layout: str | None, pictures: Path | None, all_captions: bool
+) -> "Dataset":
+    """The data set that the arguments name."""
+    from show_attend_tell.data.layouts import load_dataset
+
+    kept = None if all_captions else 5
+    return load_dataset(data, layout=layout, pictures=pictures, captions_per_picture=kept)

@@ -1,0 +1,199 @@
+"""The verbs that need data alone: show and score."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from show_attend_tell.cli.app import app
+from show_attend_tell.cli.options import (
+    AllCaptionsOption,
+    JsonOption,
+    LayoutOption,
+    PicturesOption,
+    ScoringRecipe,
+    open_dataset,
+)
+from show_attend_tell.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from show_attend_tell.scoring.reading import References
+
+
+@app.command()
+def show(
+    what: Annotated[Path, typer.Argument(help="A data set, a feature store or a run folder.")],
+    layout: LayoutOption = None,
+    pictures: PicturesOption = None,
+    all_captions: AllCaptionsOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Show what is in a data set, a feature store or a run folder, at a glance.
+
+    For example:
+
+        sat show flickr8k
+
+        sat show features/lite2
+
+        sat show runs/soft
+    """
+    from show_attend_tell import showing, terminal
+    from show_attend_tell.data import summary
+
+    if facts := None if layout else showing.facts_of(what):
+        terminal.print_json(facts) if json else showing.print_facts(facts, terminal.console())
+        return
+    found = summary.summarise(open_dataset(what, layout, pictures, all_captions))
+    if json:
+        terminal.print_json(dataclasses.asdict(found))
+    else:
+        summary.print_summary(found, terminal.console())
+
+
+@app.command()
+def score(
+    candidates: Annotated[
+        Path,
+        typer.Argument(help="Captions: .jsonl, .json, .csv or .tsv with ids, or text, one a line."),
+    ],
+    references: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A data set, prepared features, COCO's annotations, a file with ids, or text "
+            "files side by side (line i of each for picture i)."
+        ),
+    ],
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Another system's captions, to compare with.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="BLEU-1 to BLEU-4 (also -bp, -nobp), METEOR, ROUGE-L or CIDEr-D; may be repeated.",
+            show_default="all",
+        ),
+    ] = None,
+    recipe: Annotated[
+        ScoringRecipe,
+        typer.Option(
+            help="How text is cut: coco-caption's way, the paper's files', or without punctuation."
+        ),
+    ] = ScoringRecipe.coco,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Of a data set: train, dev or test.", show_default="test"),
+    ] = None,
+    training: Annotated[
+        Path | None,
+        typer.Option(
+            help="Captions learned from, to count those told anew; a data set brings its own.",
+            show_default=False,
+        ),
+    ] = None,
+    per_caption: Annotated[
+        Path | None,
+        typer.Option(help="Write every caption's scores here, as JSON lines.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown for a paper's draft.")
+    ] = False,
+) -> None:
+    """Score captions against what people said: BLEU, METEOR, ROUGE-L, CIDEr-D, without Java.
+
+    Each score has a 95 % interval and a signature; two may be compared when these signatures agree.
+
+    For example:
+
+        sat score runs/soft/captions.jsonl features/lite2 --split dev
+
+        sat score results.json captions_val2014.json
+
+        sat score mine.jsonl flickr8k --against theirs.jsonl --markdown
+
+        sat score captions.txt first.txt second.txt third.txt --recipe plain --metric BLEU-4
+    """
+    from show_attend_tell import terminal
+    from show_attend_tell.files import write_json_lines
+    from show_attend_tell.scoring import reading, report
+
+    if json and markdown:
+        raise UserError("request.output", "--json and --markdown exclude each other; give one")
+    people, learned = _references(references, split)
+    if training:
+        taught, known = _references([training], "train" if _is_data_set(training) else None)
+        learned = known or [text for own in taught.captions.values() for text in own]
+    notes = list(people.notes)
+    systems = {}
+    for path in (candidates, against) if against else (candidates,):
+        captions, more = reading.pair(reading.read_candidates(path), people)
+        systems[printable(str(path))] = captions
+        notes += more
+    if against and len(systems) == 1:
+        raise UserError("request.against", f"{against}: compare with another file than this one")
+    metrics, lack = (metric, None) if metric else report.choose_metrics()
+    say = terminal.console(stderr=True)
+    for note in [*notes, *([f"METEOR is left out. {lack}"] if lack else [])]:
+        say.print(f"[dim]{terminal.plain(note)}[/]", soft_wrap=True)
+    with terminal.progress() as bar:
+        slow = "METEOR" in metrics
+        total = len(people.captions) * len(systems) if slow else None
+        task = bar.add_task("METEOR" if slow else "scoring", total=total)
+        made = report.make_report(
+            systems,
+            people.captions,
+            metrics=metrics,
+            recipe=recipe.value,
+            training=learned,
+            watch=lambda done: bar.advance(task, done),
+        )
+    if per_caption:
+        write_json_lines(per_caption, report.caption_facts(made))
+        say.print(f"every caption's scores are in [bold]{terminal.plain(str(per_caption))}[/]")
+    if json:
+        terminal.print_json({**report.facts(made), "references": people.source, "notes": notes})
+    elif markdown:
+        terminal.print_line(report.markdown(made))
+    else:
+        report.print_report(made, terminal.console())
+
+
+def _is_data_set(path: Path) -> bool:
+    from show_attend_tell.data.layouts import names_splits
+
+    return names_splits(path)
+
+
+def _references(paths: list[Path], split: str | None) -> "tuple[References, list[str] | None]":
+    """What people said; of a data set that of one split, and also what is to be learned from."""
+    from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.data.layouts import load_dataset
+    from show_attend_tell.scoring.reading import References, is_text, read_references
+
+    path = paths[0]
+    if split is None and (len(paths) > 1 or not _is_data_set(path)):
+        return read_references(paths), None
+    if len(paths) > 1 or (path.is_file() and is_text(path) and not _is_data_set(path)):
+        raise UserError("request.split", f"{path}: text has no splits; leave --split out")
+    notes: tuple[str, ...] = ()
+    if (path / "index.json").exists():
+        store = FeatureStore.open(path)
+        missing = set(store.missing())
+        examples = tuple(one for row, one in enumerate(store.examples) if row not in missing)
+        if left_out := len(store.examples) - len(examples):
+            notes = (f"{path}: left out {left_out:,} pictures without features.",)
+    else:
+        dataset = load_dataset(path, captions_per_picture=None)
+        examples, notes = dataset.examples, dataset.notes
+    split = split or "test"
+    wanted = {example.id: example.captions for example in examples if example.split == split}
+    if not wanted:
+        there = ", ".join(sorted({example.split for example in examples}))
+        raise UserError(
+            "request.split", f"{path}: no pictures in split {split!r}; there are {there}"
+        )
+    found = References(f"{path} ({split})", wanted, has_order=False, notes=notes)
+    return found, [text for one in examples if one.split == "train" for text in one.captions]

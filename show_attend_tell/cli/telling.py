@@ -1,0 +1,267 @@
+"""The verbs of telling: caption, draw, models, doctor."""
+
+import dataclasses
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from show_attend_tell.cli.app import app, refuse
+from show_attend_tell.cli.options import (
+    LOOK_HELP,
+    Existing,
+    JsonOption,
+    Look,
+    ModelsOption,
+)
+from show_attend_tell.errors import UserError, printable
+
+if TYPE_CHECKING:
+    pass
+
+
+@app.command()
+def caption(
+    pictures: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
+    ],
+    model: ModelsOption = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
+    ] = None,
+    n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw captions at random instead of searching.")
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="With --sample: below 1 nearer to the likeliest words.", show_default="1"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="For --sample and --look sampled: the same one, the same captions.")
+    ] = 0,
+    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV: picture, caption, confidence.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file for the captions, each on disk before the next begins.",
+            show_default="standard output",
+        ),
+    ] = None,
+    existing: Annotated[
+        Existing | None,
+        typer.Option(
+            help="If --out is there: skip the pictures in it, overwrite it, or fail.",
+            show_default="fail",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="The same as --existing skip.")] = False,
+) -> None:
+    """Tell what is in pictures, one line each, in the order given; nothing leaves the machine.
+
+    For example:
+
+        sat caption photo.jpg
+
+        sat caption holiday/ --json --out captions.jsonl --resume
+
+        sat caption photo.jpg --sample --n-best 5 --seed 7
+
+        sat caption photo.jpg --model runs/soft --model runs/soft-2
+    """
+    from show_attend_tell import load, terminal
+    from show_attend_tell.telling.lines import FORMS, CaptionFile
+    from show_attend_tell.telling.listing import list_pictures
+
+    refuse(json and csv, "--json and --csv are two forms of output; choose one")
+    refuse(bool(existing or resume) and not out, "--existing and --resume need --out FILE")
+    refuse(
+        resume and existing not in (None, Existing.skip),
+        "--resume is --existing skip; choose one",
+    )
+    refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
+    refuse(temperature is not None and not sample, "--temperature needs --sample")
+    form = FORMS["json" if json else "csv" if csv else "text"]
+    kept = Existing.skip if resume else existing or Existing.fail
+    say = terminal.console(stderr=True)
+
+    captioner = load(*(model or []))
+    search = dataclasses.replace(
+        captioner.search,
+        beam=beam or max(captioner.search.beam, n_best),
+        n_best=n_best,
+        temperature=(1.0 if temperature is None else temperature) if sample else None,
+        seed=seed,
+        look=look.value if look else captioner.search.look,
+    )
+    names, sources = list_pictures(pictures)
+    failed = 0
+    with ExitStack() as held:
+        file = held.enter_context(CaptionFile(out, form, kept.value)) if out else None
+        waiting = [i for i, name in enumerate(names) if not (file and file.has(name))]
+        if len(waiting) < len(names):
+            say.print(f"{len(names) - len(waiting):,} pictures have their captions already")
+        if form.header and not file:
+            terminal.print_line(form.header)
+        # Captions that appear in the terminal are progress enough.
+        bar = held.enter_context(terminal.progress(shown=bool(file) or not sys.stdout.isatty()))
+        task = bar.add_task("captioning", total=len(waiting))
+        for i, told in zip(
+            waiting, captioner.stream((sources[i] for i in waiting), search), strict=True
+        ):
+            if isinstance(told, UserError):
+                failed += 1
+                terminal.complain(told)
+            elif file:
+                file.write(names[i], told)
+            else:
+                for one in told:
+                    alone = len(names) == 1 and form is FORMS["text"]
+                    terminal.print_line(printable(one.text) if alone else form.line(names[i], one))
+            bar.advance(task)
+    if out:
+        say.print(f"the captions are in [bold]{terminal.plain(str(out))}[/]")
+    if failed:
+        say.print(f"{failed:,} of {len(waiting):,} pictures failed")
+        raise typer.Exit(1)
+
+
+@app.command()
+def draw(
+    pictures: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its ending says what is made: .png or .jpg the paper's figure, of several "
+            "pictures a sheet; .gif word by word; .html a page; .json or .npz the numbers.",
+            show_default="PICTURE-attention.png, of several attention.html",
+        ),
+    ] = None,
+    word: Annotated[
+        str | None,
+        typer.Option(
+            help="Where this word looked, each time it was told, on the picture in full size.",
+            show_default=False,
+        ),
+    ] = None,
+    model: ModelsOption = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="MODEL MODEL",
+            help="Two models, word by word, one below the other.",
+            show_default=False,
+        ),
+    ] = None,
+    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
+    seed: Annotated[
+        int, typer.Option(help="For --look sampled: the same one, the same places.")
+    ] = 0,
+) -> None:
+    """Draw where each word of a picture's caption looked, as in the paper's figures.
+
+    For example:
+
+        sat draw photo.jpg
+
+        sat draw photo.jpg --out photo.gif
+
+        sat draw holiday/ --out holiday.html --model runs/soft
+
+        sat draw photo.jpg --word dog --out dog.png
+
+        sat draw photo.jpg --compare runs/soft runs/hard --out both.png
+    """
+    from show_attend_tell import drawing, load, terminal
+    from show_attend_tell.files import write_bytes
+    from show_attend_tell.telling.listing import list_pictures
+
+    refuse(bool(model and compare), "--compare names its two models; leave --model out")
+    refuse(bool(compare) and len(set(compare or ())) == 1, "--compare needs two different models")
+    names, found = list_pictures(pictures)
+    several = len(names) > 1
+    stem = "" if several else Path(names[0]).stem + "-"
+    out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
+    wanted = [[one] for one in compare] if compare else [model or []]
+    folders = [Path(one).name for one in compare or ()]
+    labels = folders if len(set(folders)) == len(wanted) else compare or ("",)
+    drawing.check(out, [Path(name) for name in names], len(wanted), word)
+    items, failed = [], 0
+    for told in drawing.tell_items(
+        names,
+        found,
+        {label: load(*one) for label, one in zip(labels, wanted, strict=True)},
+        in_full=word is not None,
+        seed=seed,
+        **({"look": look.value} if look else {}),
+    ):
+        if isinstance(told, UserError):
+            failed += 1
+            terminal.complain(told)
+            continue
+        items += told
+        for name, one, _ in told:
+            head = f"{printable(name)}\t" if several or compare else ""
+            terminal.print_line(head + printable(one.text))
+    say = terminal.console(stderr=True)
+    if items:
+        write_bytes(out, drawing.make(out.suffix.lower(), items, word))
+        say.print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+    if failed:
+        say.print(f"{failed:,} of {len(names):,} pictures failed")
+        raise typer.Exit(1)
+
+
+@app.command()
+def models(json: JsonOption = False) -> None:
+    """List the models that ship, for `--model NAME` or `sat.load("NAME")`.
+
+    For example:
+
+        sat models
+
+        sat models --json
+    """
+    from show_attend_tell import SHIPPED, terminal
+    from show_attend_tell.telling import shipped
+
+    found = shipped.describe(SHIPPED.parent, SHIPPED.name)
+    terminal.print_json(found) if json else shipped.print_models(found, terminal.console())
+
+
+@app.command()
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model folder, a run that holds one, or a name from `sat models`.",
+            show_default="the one that ships",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Look whether captions can be told here, and say what to install for more.
+
+    For example:
+
+        sat doctor
+
+        sat doctor --model runs/soft
+    """
+    from show_attend_tell import doctor, terminal
+
+    findings = doctor.examine(model)
+    if json:
+        terminal.print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        doctor.print_findings(findings, terminal.console())
+    if not doctor.is_well(findings):
+        raise typer.Exit(1)
