@@ -1,12 +1,13 @@
 """Laws of attention and decoder, on small random models in double precision."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning import rivals
+from show_attend_tell.learning import checkpoint, rivals
 from show_attend_tell.learning.attention import Attention, Places
 from show_attend_tell.learning.decoder import PADDING, Decoder, Teachable
 from show_attend_tell.learning.objectives import double_stochasticity, likelihood, soft_cost
@@ -290,3 +291,11 @@ def test_grown_keys_carry_no_gradient_of_their_own() -> None:
     places: Places = attention.survey(torch.randn(2, PLACES, DEPTH))
     assert places.keys.requires_grad
     assert not places.grown.requires_grad
+
+
+def test_every_variant_can_be_saved_and_loaded(teachable: Teachable, tmp_path: Path) -> None:
+    before = teachable.state_dict()
+    checkpoint.save(tmp_path / "decoder.safetensors", before, {})
+    after, _ = checkpoint.load(tmp_path / "decoder.safetensors")
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)

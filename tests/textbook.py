@@ -19,7 +19,7 @@ def textbook_loss(
     attention, initial = decoder.attention, decoder.initial
     mean = a.mean(dim=1)
     h = torch.tanh(initial.h(torch.relu(initial.hidden_h(mean))))
-    c = torch.tanh(initial.c(torch.relu(initial.hidden_c(mean))))
+    c = torch.tanh(initial.c(torch.relu((initial.hidden_c or initial.hidden_h)(mean))))
     word = torch.full_like(captions[:, 0], decoder.words)
     nats, alphas = [], []
     for target in captions.unbind(1):

@@ -141,7 +141,7 @@ class Decoder(Teachable):
     def _readers_of_annotations(self, hidden: int) -> list[Tensor]:
         if isinstance(self.narrow, nn.Linear):
             return [self.narrow.weight.data]
-        readers = (*self.attention.readers, self.initial.hidden_h, self.initial.hidden_c)
+        readers = (*self.attention.readers, *self.initial.readers)
         return [
             *(module.weight.data for module in (*readers, self.readout_context)),
             self.recurrent_gates.weight.data[:, hidden:],
@@ -248,14 +248,20 @@ class InitialState(nn.Module):
     def __init__(self, width: int, hidden: int, shared: bool) -> None:
         super().__init__()
         self.hidden_h = nn.Linear(width, hidden)
-        self.hidden_c = self.hidden_h if shared else nn.Linear(width, hidden)
+        self.hidden_c = None if shared else nn.Linear(width, hidden)
         self.h = nn.Linear(hidden, hidden)
         self.c = nn.Linear(hidden, hidden)
 
+    @property
+    def readers(self) -> tuple[nn.Linear, ...]:
+        """The layers that read annotations: the one of h₀, and that of c₀ where it has its own."""
+        return (self.hidden_h, self.hidden_c) if self.hidden_c else (self.hidden_h,)
+
     def forward(self, mean: Tensor, keep: "Dropout") -> State:
         """Mean: (rows, D)."""
-        h = torch.tanh(self.h(keep(torch.relu(self.hidden_h(mean)))))
-        c = torch.tanh(self.c(keep(torch.relu(self.hidden_c(mean)))))
+        of_h, of_c = self.readers[0], self.readers[-1]
+        h = torch.tanh(self.h(keep(torch.relu(of_h(mean)))))
+        c = torch.tanh(self.c(keep(torch.relu(of_c(mean)))))
         return State(h, c)
 
 
