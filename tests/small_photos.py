@@ -10,17 +10,18 @@ from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.export import export_model
 from show_attend_tell.learning.prepare import Preparation
+from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
 from tests.tiny_world import tiny_recipe
 
 
-def small_store(folder: Path) -> FeatureStore:
-    """A finished store of twelve pictures of noise; made once per folder."""
-    photos, store = folder / "photos", folder / "store"
+def small_store(folder: Path, *, tuned: int = 0) -> FeatureStore:
+    """A finished store of twelve pictures of noise; made once per folder and `tuned`."""
+    photos, store = folder / "photos", folder / f"store{tuned or ''}"
     if store.exists():
         return FeatureStore.open(store)
-    photos.mkdir()
+    photos.mkdir(exist_ok=True)
     random = np.random.default_rng(0)
     rows = ["picture,caption,split"]
     for i in range(12):
@@ -29,14 +30,14 @@ def small_store(folder: Path) -> FeatureStore:
         rows.append(f"{i}.png,a picture of number {i},{'train' if i < 8 else 'dev'}")
     (photos / "captions.csv").write_text("\n".join(rows) + "\n")
     encoder = make_encoder("efficientnet-lite0", weights="random:3", size=64)
-    work = Preparation(load_dataset(photos), store, encoder)
+    work = Preparation(load_dataset(photos), store, encoder, tuned=tuned)
     assert work.run() == {}
     return work.store
 
 
-def small_run(folder: Path) -> Run:
-    """A model of those pictures, exported into the run, its matrices rounded as in the export."""
-    recipe = tiny_recipe(
+def small_recipe(*overrides: str) -> Recipe:
+    """One epoch of a small model of those pictures."""
+    return tiny_recipe(
         "encoder.name=efficientnet-lite0",
         "encoder.grid=2",
         "encoder.size=64",
@@ -44,8 +45,13 @@ def small_run(folder: Path) -> Run:
         "model.annotation_width=16",
         "training.epochs=1",
         "search.max_words=6",
+        *overrides,
     )
-    train(small_store(folder), folder / "run", recipe)
+
+
+def small_run(folder: Path) -> Run:
+    """A model of those pictures, exported into the run, its matrices rounded as in the export."""
+    train(small_store(folder), folder / "run", small_recipe())
     run = Run.open(folder / "run")
     export_model(
         run,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from show_attend_tell.learning.batches import epoch_batches
+from show_attend_tell.learning.batches import epoch_batches, picture_batches
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=200)
 
@@ -49,3 +49,32 @@ def test_random_lengths_come_in_proportion_to_their_captions() -> None:
         lengths[epoch_batches(lengths, 10, (seed, 0), order="random")[0][0]] for seed in range(300)
     ]
     assert 0.85 < firsts.count(2) / 300 < 0.95
+
+
+@given(
+    pictures=st.lists(st.integers(0, 30), min_size=1, max_size=200),
+    size=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+)
+def test_a_batch_of_pictures_holds_all_captions_of_each_side_by_side(
+    pictures: list[int], size: int, seed: int
+) -> None:
+    batches = picture_batches(pictures, size, (seed, 0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pictures)))
+    for batch in batches:
+        told = [pictures[i] for i in batch]
+        distinct = list(dict.fromkeys(told))
+        count = len(told) // len(distinct)
+        assert told == [picture for picture in distinct for _ in range(count)]
+        assert pictures.count(told[0]) == count
+        assert len(batch) <= max(size, count)
+
+
+def test_batches_of_pictures_follow_seed_and_epoch() -> None:
+    pictures = [i // 5 for i in range(300)]
+
+    def order(epoch: int) -> list[list[int]]:
+        return [batch.tolist() for batch in picture_batches(pictures, 20, (1, epoch))]
+
+    assert order(0) == order(0)
+    assert order(0) != order(1)

@@ -86,6 +86,14 @@ def prepare(
             show_default="the recipe's",
         ),
     ] = None,
+    tuned: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Keep the map below the encoder's last stages, for `sat train` to tune those.",
+            show_default="the recipe's",
+        ),
+    ] = None,
     layout: LayoutOption = None,
     pictures: PicturesOption = None,
     all_captions: AllCaptionsOption = False,
@@ -121,12 +129,14 @@ def prepare(
         size=size or asked.size,
         fit=fit.value if fit else asked.fit,
     )
-    work = Preparation(dataset, out, network, views=views)
-    rows, columns = network.grid
+    work = Preparation(
+        dataset, out, network, views=views, tuned=asked.tuned if tuned is None else tuned
+    )
+    places, depth = work.store.index.stored
     total, waiting = len(work.store.seen), len(work.waiting)
     things = "pictures" if views == 1 else "views of pictures"
     say.print(
-        f"[bold]{network.name}[/]: {rows} × {columns} × {network.depth} numbers each, "
+        f"[bold]{network.name}[/]: {places} places × {depth} numbers each, "
         f"{total:,} {things}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
     )
     if waiting < total:

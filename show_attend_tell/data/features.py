@@ -42,11 +42,19 @@ class StoreIndex(BaseModel):
     layout: str
     examples_hash: str
     views: int = 1  # of each training picture; 1: only the one that captions are told from
+    tuned: int = 0  # last stages of the encoder that are left for a run to learn
+    # Places and depth of the map in front of those stages, which then is what the rows hold.
+    below: tuple[int, int] | None = None
 
     @property
     def places(self) -> int:
         """L, the number of annotation vectors of a picture."""
         return self.grid[0] * self.grid[1]
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Places and depth of a row."""
+        return self.below or (self.places, self.depth)
 
 
 class FeatureStore:
@@ -121,7 +129,7 @@ class FeatureStore:
 
     @cached_property
     def _features(self) -> npt.NDArray[np.float16]:
-        shape = (len(self.seen), self.index.places, self.index.depth)
+        shape = (len(self.seen), *self.index.stored)
         return np.memmap(self.folder / "features.f16", np.float16, "r", shape=shape)
 
     @cached_property
@@ -179,7 +187,10 @@ class FeatureStore:
         return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
     def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Annotation vectors of rows, float32 (rows, L, D), each checked against its checksum."""
+        """Features of rows, float32, each checked against its checksum.
+
+        Annotation vectors (rows, L, D); in a store for tuning, the map below the tuned stages.
+        """
         found: npt.NDArray[np.float16] = self._features[np.asarray(rows)]
         for row, features in zip(rows, found, strict=True):
             if checksum(features) != self._checksums[row]:
@@ -224,7 +235,8 @@ class FeatureStore:
 
 def row_bytes(index: StoreIndex) -> int:
     """Bytes that the features of one picture take."""
-    return index.places * index.depth * 2
+    places, depth = index.stored
+    return places * depth * 2
 
 
 def checksum(features: npt.NDArray[np.float16]) -> int:

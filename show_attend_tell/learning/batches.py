@@ -1,4 +1,4 @@
-"""Mini-batches of captions of one length, every caption once an epoch (section 4.3)."""
+"""Mini-batches, every caption once an epoch: captions of one length (section 4.3), or pictures."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -43,4 +43,36 @@ def epoch_batches(
         longest = max(len(pile) for pile in turns)
         return [pile[turn] for turn in range(longest) for pile in turns if turn < len(pile)]
     batches = [batch for pile in piles for batch in pile]
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def picture_batches(pictures: Sequence[int], size: int, seed: Sequence[int]) -> list[Batch]:
+    """Cut the captions into batches of whole pictures, in an order drawn from the seed.
+
+    Parameters
+    ----------
+    pictures
+        The picture of each caption.
+    size
+        Captions of a batch, or fewer: as many whole pictures as fit, one at least.
+    seed
+        Numbers that settle the order.
+
+    Returns
+    -------
+    list of index arrays; the captions of a picture lie side by side, and all pictures of a batch
+    have equally many.
+    """
+    captions_of: dict[int, list[int]] = defaultdict(list)
+    for caption, picture in enumerate(pictures):
+        captions_of[picture].append(caption)
+    of_count: dict[int, list[list[int]]] = defaultdict(list)
+    for captions in captions_of.values():
+        of_count[len(captions)].append(captions)
+    random = np.random.default_rng(list(seed))
+    batches = []
+    for count, piles in sorted(of_count.items()):
+        shuffled = random.permutation(np.array(piles))
+        fit = max(1, size // count)
+        batches += [shuffled[i : i + fit].reshape(-1) for i in range(0, len(shuffled), fit)]
     return [batches[i] for i in random.permutation(len(batches))]

@@ -93,7 +93,10 @@ class Teachable(nn.Module, ABC):
 class Decoder(Teachable):
     """Tells a caption word by word, looking at a picture's annotation vectors."""
 
-    def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
+    def __init__(
+        self, recipe: ModelSection, depth: int, words: int, upper: nn.Module | None = None
+    ) -> None:
+        """`upper` makes annotations of the features, where those are an encoder's earlier map."""
         super().__init__()
         width = recipe.annotation_width or depth
         self.narrow = nn.Linear(depth, width) if recipe.annotation_width else nn.Identity()
@@ -117,6 +120,7 @@ class Decoder(Teachable):
         self.dropout = recipe.dropout
         self.words = words
         self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
+        self.upper = upper or nn.Identity()
 
     def _initialise(self, hidden: int, is_scaled: bool) -> None:
         """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
@@ -155,7 +159,7 @@ class Decoder(Teachable):
         self, annotations: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Places, State]:
         """What is known before the first word. annotations: (pictures, L, D)."""
-        a = self.norm(self.narrow(annotations))
+        a = self.norm(self.narrow(self.upper(annotations)))
         keep = Dropout(self.dropout, generator)
         return self.attention.survey(a), self.initial(a.mean(dim=1), keep)
 

@@ -21,8 +21,8 @@ from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_t
 from show_attend_tell.learning.attention import Places
 from show_attend_tell.learning.card import write_card
 from show_attend_tell.learning.decoder import Decoder, Dropout, State
-from show_attend_tell.learning.encoders import Encoder, make_encoder
-from show_attend_tell.learning.run import Run, versions
+from show_attend_tell.learning.encoders import Encoder
+from show_attend_tell.learning.run import Run, encoder_of, versions
 from show_attend_tell.telling.captioner import Captioner
 from show_attend_tell.telling.exported import (
     GRAPHS,
@@ -68,27 +68,17 @@ def export_model(
     example
         A picture to copy into the folder with the caption it gets, for `sat doctor` to compare.
     """
-    features = run.features
-    encoder = make_encoder(
-        features.encoder,
-        weights=encoder_weights,
-        grid=features.grid[0],
-        size=features.preprocessing.size,
-        fit=features.preprocessing.fit,
-    )
-    if encoder.weights_hash != features.weights_hash:
-        raise UserError(
-            "model.weights_wrong",
-            f"the encoder's weights ({encoder.weights_hash[:12]}) are not those that {run.folder} "
-            f"was trained with ({features.weights_hash[:12]}); pass the right --encoder-weights",
-        )
-    decoder = run.decoder
+    features, decoder = run.features, run.decoder
+    encoder = encoder_of(features, encoder_weights)
     if not isinstance(decoder, Decoder) or run.recipe.model.attention == "mean":
         raise UserError(
             "request.rival",
             f"{run.folder}: a rival without attention, which is there to be compared with; "
             "only soft and hard models are exported",
         )
+    if features.tuned:
+        _, upper = encoder.split(features.tuned)
+        upper.load_state_dict(decoder.upper.state_dict())
     round_matrices(encoder)
     round_matrices(decoder)
     try:

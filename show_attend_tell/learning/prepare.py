@@ -41,8 +41,11 @@ _Encoded = tuple[list[int], Floats, dict[str, str]]  # rows, their features, wha
 class Preparation:
     """What is to be done for a store, and the doing of it; the same call goes on after a crash."""
 
-    def __init__(self, dataset: Dataset, folder: Path, encoder: Encoder, *, views: int = 1) -> None:
-        self.encoder = encoder
+    def __init__(
+        self, dataset: Dataset, folder: Path, encoder: Encoder, *, views: int = 1, tuned: int = 0
+    ) -> None:
+        self.encoder = encoder.split(tuned)[0] if tuned else encoder
+        rows, columns = self.encoder.grid
         index = StoreIndex(
             encoder=encoder.name,
             weights_hash=encoder.weights_hash,
@@ -52,14 +55,16 @@ class Preparation:
             layout=dataset.layout,
             examples_hash=examples_hash(dataset.examples),
             views=views,
+            tuned=tuned,
+            below=(rows * columns, self.encoder.depth) if tuned else None,
         )
-        rows = len(FeatureStore(folder, index, dataset.examples).seen)
-        self.bytes_needed = rows * row_bytes(index)
+        total = len(FeatureStore(folder, index, dataset.examples).seen)
+        self.bytes_needed = total * row_bytes(index)
         if not (folder / "index.json").exists():
             refuse_full_disk(folder, self.bytes_needed)
         self.store = FeatureStore.create(folder, index, dataset.examples)
         self.waiting = self.store.missing()
-        self._encode = encoder_function(encoder)
+        self._encode = encoder_function(self.encoder)
 
     def seconds_left(self) -> float:
         """A guess, from one batch of noise through the encoder."""

@@ -65,6 +65,9 @@ class EncoderSection(_Section):
     fit: Literal["crop", "squeeze"] = "crop"  # crop: centre square; squeeze: all of it, distorted
     # Views of each training picture, one drawn whenever it is learned from; 1: always the same.
     views: PositiveInt = 1
+    # Last stages that are learned with the decoder, from a store of the map below them; 0: frozen,
+    # as in the paper.
+    tuned: NonNegativeInt = 0
 
 
 class VocabularySection(_Section):
@@ -99,8 +102,12 @@ class TrainingSection(_Section):
     """The objective (equation 14) and the walk down it."""
 
     batch: PositiveInt = 64  # captions of one length in a mini-batch (section 4.3)
+    # "length" (paper), or "pictures": all captions of each picture side by side, padded, so that
+    # tuned stages see a picture once for all of its captions.
+    batch_of: Literal["length", "pictures"] = "length"
     optimiser: Literal["rmsprop", "adam"] = "adam"  # paper: RMSProp for Flickr8k, else Adam
     learning_rate: PositiveFloat = 4e-4
+    tuned_rate: PositiveFloat = 1e-4  # learning rate of the encoder's tuned stages
     decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # learning rate's factor an epoch; 1.0: off
     decay_after: NonNegativeInt = 0  # the epoch after which `decay` begins
     # Longest gradient allowed (norm over all weights); none: as it comes, as the authors do.
@@ -273,6 +280,16 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
         raise _refuse(
             f"{sources[key]}: {key} is of no use with model.attention = "
             f'"{recipe.model.attention}"; leave it out, or say model.attention = "hard"'
+        )
+    if recipe.model.attention in ("nic", "log-bilinear") and recipe.encoder.tuned:
+        raise _refuse(
+            f"{sources['encoder.tuned']}: encoder.tuned is of no use with model.attention = "
+            f'"{recipe.model.attention}"; leave it out'
+        )
+    if recipe.model.attention not in ("soft", "mean") and recipe.training.batch_of == "pictures":
+        raise _refuse(
+            f'{sources["training.batch_of"]}: training.batch_of = "pictures" is for soft attention '
+            f'and mean features, not for model.attention = "{recipe.model.attention}"; leave it out'
         )
     if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
         raise _refuse(

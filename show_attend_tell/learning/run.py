@@ -12,8 +12,9 @@ from show_attend_tell.data.features import FeatureStore, StoreIndex
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.decoder import Teachable
-from show_attend_tell.learning.recipe import Recipe, load_recipe
+from show_attend_tell.learning.decoder import Decoder, Teachable
+from show_attend_tell.learning.encoders import Encoder, make_encoder
+from show_attend_tell.learning.recipe import ModelSection, Recipe, load_recipe
 from show_attend_tell.learning.rivals import make_decoder
 
 RECIPE, VOCABULARY, BEST, LAST = (
@@ -49,13 +50,42 @@ class Run:
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         refuse_other_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])
-        decoder = make_decoder(recipe.model, features.depth, len(vocabulary))
+        decoder = decoder_for(recipe.model, features, len(vocabulary))
         decoder.load_state_dict(tensors)
         return cls(folder, recipe, vocabulary, decoder.eval(), features, meta)
 
     def refuse_other_features(self, store: FeatureStore) -> None:
         """Refuse features that the model was not trained on."""
         refuse_other_features(self.folder, self.features, store)
+
+
+def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teachable:
+    """A decoder of features, with the encoder's stages that they leave to be tuned, if any."""
+    if not features.tuned:
+        return make_decoder(recipe, features.depth, words)
+    _, upper = encoder_of(features).split(features.tuned)
+    return Decoder(recipe, features.depth, words, upper)
+
+
+def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encoder:
+    """The whole encoder that features were made by, as it was before any tuning."""
+    if features.weights_hash.startswith("random-seed-"):
+        weights = features.weights_hash.replace("random-seed-", "random:")
+    encoder = make_encoder(
+        features.encoder,
+        weights=weights,
+        grid=features.grid[0],
+        size=features.preprocessing.size,
+        fit=features.preprocessing.fit,
+    )
+    if encoder.weights_hash != features.weights_hash:
+        raise UserError(
+            "model.weights_wrong",
+            f"the weights of {features.encoder} ({encoder.weights_hash[:12]}) are not those that "
+            f"the features were made with ({features.weights_hash[:12]}); pass the right "
+            "--encoder-weights",
+        )
+    return encoder
 
 
 def open_recipe(folder: Path) -> Recipe:
@@ -78,7 +108,7 @@ def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str
 
 def refuse_other_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
     """Refuse features of another encoder, other weights or another preprocessing."""
-    for name in ("encoder", "weights_hash", "preprocessing", "grid", "depth"):
+    for name in ("encoder", "weights_hash", "preprocessing", "grid", "depth", "tuned"):
         wanted, found = getattr(trained_on, name), getattr(store.index, name)
         if wanted != found:
             raise UserError(

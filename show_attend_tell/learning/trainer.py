@@ -27,21 +27,21 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, write_text
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.batches import Batch, epoch_batches
+from show_attend_tell.learning.batches import Batch, epoch_batches, picture_batches
 from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.decoder import Teachable
+from show_attend_tell.learning.decoder import PADDING, Teachable
 from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
-from show_attend_tell.learning.rivals import make_decoder
 from show_attend_tell.learning.run import (
     BEST,
     LAST,
     RECIPE,
     VOCABULARY,
     Run,
+    decoder_for,
     open_recipe,
     refuse_other_features,
     refuse_other_vocabulary,
@@ -85,6 +85,12 @@ class Captions:
     def lengths(self) -> list[int]:
         """Words of each caption, the end word among them."""
         return [len(words) for words in self.words]
+
+    def padded(self, batch: Batch) -> Tensor:
+        """These captions as (batch, steps), with PADDING behind the shorter ones."""
+        return torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(self.words[i]) for i in batch], batch_first=True, padding_value=PADDING
+        )
 
 
 def train(
@@ -160,6 +166,7 @@ def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
         "grid": index.grid[0],
         "size": index.preprocessing.size,
         "fit": index.preprocessing.fit,
+        "tuned": index.tuned,
     }
     for name, value in found.items():
         asked = getattr(wanted, name)
@@ -199,7 +206,7 @@ class _Trainer:
         self.dev = Captions.of(store, "dev", self.vocabulary)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.training.seed)
-            self.decoder = make_decoder(recipe.model, store.index.depth, len(self.vocabulary))
+            self.decoder = decoder_for(recipe.model, store.index, len(self.vocabulary))
         is_new = not (folder / RECIPE).exists()
         if is_new and start_from:
             self._start_from(Run.open(start_from))
@@ -224,7 +231,11 @@ class _Trainer:
         self.history.truncate_after(self.place.step, self.place.epoch)
 
     def _start_from(self, other: Run) -> None:
-        refuse_other_features(other.folder, other.features, self.store)
+        # The tuned stages of a run that begins with frozen ones are still the encoder's own.
+        tuned = other.features.tuned or self.store.index.tuned
+        refuse_other_features(
+            other.folder, other.features.model_copy(update={"tuned": tuned}), self.store
+        )
         if other.vocabulary.sha256 != self.vocabulary.sha256:
             raise UserError(
                 "model.vocabulary",
@@ -232,13 +243,16 @@ class _Trainer:
                 "[vocabulary] and pictures",
             )
         try:
-            self.decoder.load_state_dict(other.decoder.state_dict())
+            self.decoder.load_state_dict(self._upper() | other.decoder.state_dict())
         except RuntimeError:
             raise UserError(
                 "model.shape",
                 f"{other.folder}: its weights do not fit this recipe; give both the same [model], "
                 "but for attention and dropout",
             ) from None
+
+    def _upper(self) -> dict[str, Tensor]:
+        return {name: x for name, x in self.decoder.state_dict().items() if _is_tuned(name)}
 
     def run(self) -> None:
         training = self.recipe.training
@@ -273,10 +287,13 @@ class _Trainer:
 
     def _epoch_order(self, epoch: int) -> list[Batch]:
         training = self.recipe.training
-        seed = (training.seed, epoch)
-        return epoch_batches(
-            self.captions.lengths(), training.batch, seed, order=training.length_order
-        )
+        return self._batches(self.captions, training.batch, (training.seed, epoch))
+
+    def _batches(self, captions: Captions, size: int, seed: Sequence[int]) -> list[Batch]:
+        training = self.recipe.training
+        if training.batch_of == "pictures":
+            return picture_batches(captions.rows, size, seed)
+        return epoch_batches(captions.lengths(), size, seed, order=training.length_order)
 
     def _epoch(self, asked: "_Asked") -> None:
         """Every batch of this epoch that is not done yet."""
@@ -296,8 +313,9 @@ class _Trainer:
 
     def _step(self, batch: Batch) -> tuple[Cost, float]:
         training = self.recipe.training
-        annotations = torch.from_numpy(self.store.read(self._rows_in_views(batch)))
-        captions = torch.tensor([self.captions.words[i] for i in batch])
+        rows = self._rows_in_views(self._rows(self.captions, batch))
+        annotations = torch.from_numpy(self.store.read(rows))
+        captions = self.captions.padded(batch)
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
         cost = self._cost(annotations, captions, generator)
@@ -309,7 +327,8 @@ class _Trainer:
             # A young average forgets fast, so that it is not held back by the first weights.
             decay = min(training.average, (1 + self.place.step) / (10 + self.place.step))
             for name, tensor in self.decoder.state_dict().items():
-                self.average[name].lerp_(tensor, 1 - decay)
+                if tensor.is_floating_point():
+                    self.average[name].lerp_(tensor, 1 - decay)
         return cost, float(norm)
 
     def _cost(self, annotations: Tensor, captions: Tensor, generator: torch.Generator) -> Cost:
@@ -333,11 +352,15 @@ class _Trainer:
             dropout=generator,
         )
 
-    def _rows_in_views(self, batch: Batch) -> list[int]:
-        """Where these captions' features are, each in a view drawn for this step."""
+    def _rows(self, captions: Captions, batch: Batch) -> list[int]:
+        """The features that a batch is told from: one for each caption, or for each picture."""
+        rows = [captions.rows[i] for i in batch]
+        return list(dict.fromkeys(rows)) if self.recipe.training.batch_of == "pictures" else rows
+
+    def _rows_in_views(self, rows: Sequence[int]) -> list[int]:
+        """The same pictures, each in a view drawn for this step."""
         random = np.random.default_rng([self.recipe.training.seed, self.place.step])
-        views = random.integers(self.recipe.encoder.views, size=len(batch))
-        rows = (self.captions.rows[i] for i in batch)
+        views = random.integers(self.recipe.encoder.views, size=len(rows))
         return [self.store.row_in_view(*pair) for pair in zip(rows, views.tolist(), strict=True)]
 
     def _refuse_nonsense(self, cost: Cost, gradient_norm: float) -> None:
@@ -355,12 +378,12 @@ class _Trainer:
         training = self.recipe.training
         exponent = max(0, self.place.epoch + 1 - training.decay_after)
         for group in self.optimiser.param_groups:
-            group["lr"] = training.learning_rate * training.decay**exponent
+            group["lr"] = group["first_lr"] * training.decay**exponent
 
     def _judge(self) -> None:
         """Score the epoch on dev; keep the weights if they are the best so far."""
         begin = time.perf_counter()
-        judged = make_decoder(self.recipe.model, self.store.index.depth, len(self.vocabulary))
+        judged = decoder_for(self.recipe.model, self.store.index, len(self.vocabulary))
         judged.load_state_dict(self.average or self.decoder.state_dict())
         judged.eval()
         rows = self.store.rows("dev")
@@ -401,9 +424,9 @@ class _Trainer:
     def _dev_nats(self, decoder: Teachable) -> float:
         """−log p a word of the dev captions; only a loss, never a score."""
         nats, words = 0.0, 0
-        for batch in epoch_batches(self.dev.lengths(), 64, (0,), order="random"):
-            annotations = torch.from_numpy(self.store.read([self.dev.rows[i] for i in batch]))
-            captions = torch.tensor([self.dev.words[i] for i in batch])
+        for batch in self._batches(self.dev, 64, (0,)):
+            annotations = torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
+            captions = self.dev.padded(batch)
             lesson = decoder.teach(annotations, captions)
             cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
             nats, words = nats + cost.nats, words + cost.words
@@ -497,19 +520,26 @@ class _Tally:
         }
 
 
+def _is_tuned(name: str) -> bool:
+    """Whether a tensor of the decoder belongs to the encoder's tuned stages."""
+    return name.startswith("upper.")
+
+
 def _optimiser(decoder: Teachable, training: TrainingSection) -> torch.optim.Optimizer:
+    named = list(decoder.named_parameters())
+    groups = [
+        {"params": parameters, "lr": rate, "first_lr": rate}
+        for parameters, rate in (
+            ([x for name, x in named if not _is_tuned(name)], training.learning_rate),
+            ([x for name, x in named if _is_tuned(name)], training.tuned_rate),
+        )
+        if parameters
+    ]
     if training.optimiser == "adam":
-        return torch.optim.Adam(decoder.parameters(), lr=training.learning_rate, fused=True)
+        return torch.optim.Adam(groups, fused=True)
     # The authors' constants (Graves 2013): decay 0.95, momentum 0.9, centred, and their 1e-4 under
     # the root, which is 1e-2 beside it.
-    return torch.optim.RMSprop(
-        decoder.parameters(),
-        lr=training.learning_rate,
-        alpha=0.95,
-        eps=1e-2,
-        momentum=0.9,
-        centered=True,
-    )
+    return torch.optim.RMSprop(groups, alpha=0.95, eps=1e-2, momentum=0.9, centered=True)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -82,6 +82,19 @@ class Encoder(nn.Module):
         """Map of normalised pixels (batch, 3, size, size) to (batch, D, rows, columns)."""
         raise NotImplementedError
 
+    def split(self, tuned: int) -> "tuple[Encoder, Upper]":
+        """Cut off the last `tuned` stages, for a run to learn them together with its decoder.
+
+        Returns
+        -------
+        The frozen stages, whose map is a store's, and the others, which make annotations of it;
+        both share their parameters with this encoder.
+        """
+        raise UserError(
+            "request.tuned",
+            f"{self.name} cannot be tuned; choose one of efficientnet-lite0, 1 and 2",
+        )
+
     def forward(self, pixels: Tensor) -> Tensor:
         """Annotation vectors of pictures.
 
@@ -97,6 +110,37 @@ class Encoder(nn.Module):
         """
         x = self.feature_map(self.normalise(pixels))  # (B, D, h, w)
         return x.permute(0, 2, 3, 1).flatten(1, 2)  # (B, h, w, D) -> (B, L, D)
+
+
+class Upper(nn.Module):
+    """The last stages of an encoder: a map (batch, L', D') becomes annotations (batch, L, D).
+
+    Their batch normalisation stays as it was trained: the pictures of a mini-batch are too few, and
+    too much alike, to take a mean and a variance from.
+
+    Parameters
+    ----------
+    stages
+        From a map (batch, D', side', side') to one of (batch, D, side, side).
+    side
+        Cells along a side of the stored map.
+    """
+
+    def __init__(self, stages: nn.Module, side: int) -> None:
+        super().__init__()
+        self.stages = stages
+        self.side = side
+
+    def train(self, mode: bool = True) -> "Upper":
+        """Stay in evaluation mode, whatever the decoder around it does."""
+        return super().train(False)
+
+    def forward(self, stored: Tensor) -> Tensor:
+        """Annotation vectors, the grid row by row."""
+        batch, _, depth = stored.shape
+        x = stored.view(batch, self.side, self.side, depth).permute(0, 3, 1, 2)  # channels-last
+        y: Tensor = self.stages(x)
+        return y.permute(0, 2, 3, 1).flatten(1, 2)
 
 
 class PublicNetwork(Encoder):

@@ -7,6 +7,7 @@ pixels, or 14 × 14 when the last stage that halves the map keeps its size (`str
 
 import importlib.util
 import math
+from itertools import accumulate
 from pathlib import Path
 
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.encoders.base import PublicNetwork
+from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork, Upper
 
 # repeats, kernel, stride, expansion, channels
 STAGES = (
@@ -98,6 +99,7 @@ class EfficientNetLite(PublicNetwork):
     def __init__(self, name: str, preprocessing: Preprocessing, stride: int) -> None:
         super().__init__(name, preprocessing, stride)
         width, depth = SCALES[name]
+        self._stages: list[tuple[int, int, int]] = []  # blocks, channels and stride of each
         self._conv_stem = SameConv2d(3, STEM, 3, stride=2, bias=False)
         self._bn0 = _norm(STEM)
         self._blocks = nn.ModuleList()
@@ -124,6 +126,7 @@ class EfficientNetLite(PublicNetwork):
                     # The convolutions after a halving left out must reach as far as before.
                     dilation *= 2
                 channels = out
+            self._stages.append((repeats, channels, reached))
         self._conv_head = SameConv2d(channels, HEAD, 1, bias=False)
         self._bn1 = _norm(HEAD)
         self._fc = nn.Linear(HEAD, CLASSES)
@@ -143,15 +146,49 @@ class EfficientNetLite(PublicNetwork):
 
     def feature_map(self, x: Tensor) -> Tensor:
         """Map after the head convolution: (batch, 1280, h, w)."""
+        return self._head(self._below(x, len(self._blocks)))
+
+    def _below(self, x: Tensor, blocks: int) -> Tensor:
         x = F.relu6(self._bn0(self._conv_stem(x)))
-        for block in self._blocks:
+        for block in self._blocks[:blocks]:
             x = block(x)
+        return x
+
+    def _head(self, x: Tensor) -> Tensor:
         return F.relu6(self._bn1(self._conv_head(x)))
+
+    def split(self, tuned: int) -> tuple[Encoder, Upper]:
+        """Cut off the last stages; the head convolution goes with them."""
+        if not 0 < tuned < len(STAGES):
+            raise UserError(
+                "request.tuned",
+                f"{self.name} has {len(STAGES)} stages; tune 1 to {len(STAGES) - 1}, not {tuned}",
+            )
+        kept = list(accumulate(blocks for blocks, _, _ in self._stages))[-1 - tuned]
+        _, channels, stride = self._stages[-1 - tuned]
+        lower = _Lower(self, kept, channels, self.side(self.preprocessing.size, stride))
+        head = nn.Sequential(self._conv_head, self._bn1, nn.ReLU6())
+        upper = Upper(nn.Sequential(*self._blocks[kept:], head), lower.grid[0])
+        return lower, upper.requires_grad_().eval()
 
     def classify(self, pixels: Tensor) -> Tensor:
         """Logits of the 1000 ImageNet classes: (batch, size, size, 3) uint8 to (batch, 1000)."""
         logits: Tensor = self._fc(self(pixels).mean(dim=1))
         return logits
+
+
+class _Lower(Encoder):
+    """The first blocks of a network: an earlier, finer and shallower map."""
+
+    def __init__(self, whole: EfficientNetLite, blocks: int, channels: int, side: int) -> None:
+        super().__init__(whole.name, whole.preprocessing, side=side, depth=channels)
+        self.weights_hash = whole.weights_hash
+        self.whole = whole
+        self.blocks = blocks
+
+    def feature_map(self, x: Tensor) -> Tensor:
+        """Map after the last of these blocks."""
+        return self.whole._below(x, self.blocks)
 
 
 def _multiple_of_8(channels: float) -> int:

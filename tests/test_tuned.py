@@ -1,0 +1,138 @@
+"""Tuning the encoder's last stages: the map is cut in two, and only the upper part learns."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.export import export_model
+from show_attend_tell.learning.prepare import read_pixels
+from show_attend_tell.learning.recipe import Recipe
+from show_attend_tell.learning.run import LAST, Run, encoder_of
+from show_attend_tell.learning.trainer import train
+from show_attend_tell.telling.exported import ExportedModel
+from tests.small_photos import small_recipe, small_store
+
+TUNED = 2
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> FeatureStore:
+    return small_store(folder, tuned=TUNED)
+
+
+def tuned_recipe(*overrides: str) -> Recipe:
+    return small_recipe(
+        f"encoder.tuned={TUNED}", "training.batch_of=pictures", "training.batch=2", *overrides
+    )
+
+
+def upper_of(run: Run) -> torch.nn.Module:
+    assert isinstance(run.decoder, Decoder)
+    return run.decoder.upper
+
+
+@pytest.mark.parametrize("grid", [4, 8])
+@pytest.mark.parametrize("tuned", range(1, 7))
+def test_the_two_parts_give_what_the_whole_gives(tuned: int, grid: int) -> None:
+    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=128, grid=grid)
+    lower, upper = encoder.split(tuned)
+    pixels = torch.randint(256, (2, 128, 128, 3), dtype=torch.uint8)
+    stored = lower(pixels)
+    assert stored.shape == (2, lower.grid[0] * lower.grid[1], lower.depth)
+    torch.testing.assert_close(upper(stored), encoder(pixels))
+
+
+def test_only_the_upper_part_learns_and_its_normalisation_never_does() -> None:
+    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=64)
+    _, upper = encoder.split(2)
+    uppers = {id(parameter) for parameter in upper.parameters()}
+    for parameter in encoder.parameters():
+        assert parameter.requires_grad == (id(parameter) in uppers)
+    torch.nn.Sequential(upper).train()
+    before = {name: buffer.clone() for name, buffer in upper.named_buffers()}
+    upper(torch.randn(3, 16, 112))
+    assert all(torch.equal(before[name], buffer) for name, buffer in upper.named_buffers())
+
+
+@pytest.mark.parametrize(
+    ("name", "tuned", "says"),
+    [("efficientnet-lite0", 7, "1 to 6"), ("vgg16", 1, "cannot be tuned")],
+)
+def test_stages_that_cannot_be_tuned_are_refused(name: str, tuned: int, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        make_encoder(name, weights="random").split(tuned)
+
+
+def test_the_store_holds_the_map_below(store: FeatureStore) -> None:
+    encoder = encoder_of(store.index)
+    lower, _ = encoder.split(TUNED)
+    pixels = torch.from_numpy(np.stack([read_pixels(store, row) for row in (0, 1)]))
+    np.testing.assert_allclose(store.read([0, 1]), lower(pixels), rtol=1e-2, atol=1e-2)
+    assert (store.index.grid, store.index.depth) == (encoder.grid, encoder.depth)
+
+
+def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits(
+    store: FeatureStore, tmp_path: Path
+) -> None:
+    recipe = tuned_recipe("training.epochs=2")
+    train(store, tmp_path / "whole", recipe)
+    tuned = upper_of(Run.open(tmp_path / "whole")).state_dict()
+    _, upper = encoder_of(store.index).split(TUNED)
+    moved = [name for name, was in upper.state_dict().items() if not torch.equal(was, tuned[name])]
+    assert set(moved) == {name for name, _ in upper.named_parameters()}
+
+    def stop(event: dict[str, object]) -> None:
+        if event["event"] == "progress" and event["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(store, tmp_path / "parts", recipe, watch=[stop])
+    train(store, tmp_path / "parts", None, resume=True)
+    one, other = (checkpoint.load(tmp_path / name / LAST)[0] for name in ("whole", "parts"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_tuning_starts_from_a_run_of_the_frozen_encoder(
+    folder: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    frozen = small_store(folder)
+    train(frozen, tmp_path / "frozen", small_recipe())
+    still = tuned_recipe("training.learning_rate=1e-12", "training.tuned_rate=1e-12")
+    train(store, tmp_path / "tuned", still, start_from=tmp_path / "frozen")
+    one, other = Run.open(tmp_path / "frozen"), Run.open(tmp_path / "tuned")
+    rows = store.rows("dev")
+    captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
+    with torch.no_grad():
+        first = one.decoder.teach(torch.from_numpy(frozen.read(rows)), captions)
+        second = other.decoder.teach(torch.from_numpy(store.read(rows)), captions)
+    torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
+    with pytest.raises(UserError, match="tuned is 0"):
+        train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "tuned")
+
+
+def test_the_exported_encoder_is_the_tuned_one(store: FeatureStore, tmp_path: Path) -> None:
+    train(store, tmp_path / "run", tuned_recipe("training.tuned_rate=0.01"))
+    run = Run.open(tmp_path / "run")
+    rows = store.rows("dev")
+    pixels = np.stack([read_pixels(store, row) for row in rows])
+    with torch.no_grad():
+        tuned = upper_of(run)(torch.from_numpy(store.read(rows)))
+        before = encoder_of(store.index)(torch.from_numpy(pixels))
+    export_model(run, tmp_path / "model")
+    told_from = ExportedModel(tmp_path / "model").encode(pixels)
+    scale = float(tuned.abs().max())
+    assert np.abs(told_from - tuned.numpy()).max() < 0.02 * scale  # stored and rounded as float16
+    assert float((before - tuned).abs().max()) > 0.1 * scale
