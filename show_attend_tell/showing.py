@@ -47,7 +47,8 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
         "data set": index.layout,
         "encoder": index.encoder,
         "weights": index.weights_hash,
-        "features": f"{rows} × {columns} places of {index.depth} numbers, float16",
+        "features": f"{rows} × {columns} places of {index.depth} numbers, float16"
+        + (f"; kept below the last {index.tuned} stages, to be tuned" if index.tuned else ""),
         "pictures seen as": f"{seen} {picture.size} × {picture.size} pixels",
         "normalised by": f"mean {picture.mean}, std {picture.std}",
         "size": f"{(store.folder / 'features.f16').stat().st_size / 1e9:.2f} GB",

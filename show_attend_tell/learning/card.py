@@ -37,7 +37,9 @@ def write_card(run: Run) -> str:
         "```sh\nsat caption --model . photo.jpg\n"
         "sat draw --model . photo.jpg --out photo.html\n```",
         "## What it is",
-        f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers.\n"
+        f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers"
+        + (f"; its last {features.tuned} stages learned on" if features.tuned else "")
+        + ".\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
         f"{len(run.vocabulary):,} words.\n"
         f"- Learned from the captions of {features.layout}; chosen by dev "
