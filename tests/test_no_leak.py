@@ -15,6 +15,7 @@ from show_attend_tell.learning.trainer import train
 from tests.tiny_world import make_store, tiny_recipe
 
 HARD = ("model.attention=hard", "hard.samples=2", 'hard.baseline="others"')
+REWARD = ("reward.weight=0.5", "reward.baseline=greedy", "training.scheduled_sampling=0.3")
 
 
 def with_others(store: FeatureStore, folder: Path) -> FeatureStore:
@@ -32,7 +33,7 @@ def with_others(store: FeatureStore, folder: Path) -> FeatureStore:
 
 
 @pytest.mark.parametrize(
-    "options", [(), HARD, ("model.attention=nic",)], ids=["soft", "hard", "nic"]
+    "options", [(), HARD, REWARD, ("model.attention=nic",)], ids=["soft", "hard", "reward", "nic"]
 )
 def test_other_dev_pictures_leave_every_weight_and_word_as_it_is(
     options: tuple[str, ...], tmp_path: Path

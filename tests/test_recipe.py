@@ -124,6 +124,16 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
             '[model]\nattention = "hard"\n[hard]\nbaseline = "others"',
             "set hard.samples to 2 or more",
         ),
+        ("[reward]\nweight = 1.5", "reward.weight = 1.5 should be less than or equal to 1"),
+        ("[reward]\nsamples = 1", "set reward.samples to 2 or more"),
+        (
+            '[model]\nattention = "hard"\n[reward]\nweight = 0.5',
+            'reward.weight is of use with model.attention = "soft" alone; set it to 0.0 for "hard"',
+        ),
+        (
+            '[model]\nattention = "hard"\n[training]\nscheduled_sampling = 0.5',
+            'training.scheduled_sampling is of use with model.attention = "soft" alone',
+        ),
         ("[training]\nbatch =\n", "not valid TOML: Invalid value (at line 2, column 8)"),
         (b"\xff", "not UTF-8 text"),
     ],
@@ -167,6 +177,13 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 def test_a_recipe_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Recipe().training.batch = 3  # type: ignore[misc]
+
+
+def test_a_recipe_speaks_of_rewards_only_when_it_changes_them(tmp_path: Path) -> None:
+    assert "reward" not in load_recipe("flickr8k-soft").to_toml()
+    for changes in (["reward.weight=0.8", "reward.baseline=greedy"], ["reward.samples=3"]):
+        recipe = load_recipe("flickr8k-soft", changes)
+        assert load_recipe(write(tmp_path, recipe.to_toml())) == recipe
 
 
 def test_a_varied_recipe_differs_in_what_was_asked_for_alone() -> None:

@@ -18,6 +18,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, trainer
 from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.history import read
 from show_attend_tell.learning.run import BEST, LAST, Run
@@ -129,8 +130,14 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(
 
 @pytest.mark.parametrize(
     "options",
-    [["training.optimiser=adam"], ["training.optimiser=rmsprop"], ["model.attention=hard"]],
-    ids=["adam", "rmsprop", "hard"],
+    [
+        ["training.optimiser=adam"],
+        ["training.optimiser=rmsprop"],
+        ["model.attention=hard"],
+        ["reward.weight=0.8", "reward.samples=2", "search.max_words=10"],
+        ["training.scheduled_sampling=0.5"],
+    ],
+    ids=["adam", "rmsprop", "hard", "reward", "own words"],
 )
 def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, options: list[str]
@@ -343,6 +350,74 @@ def test_hard_attention_learns_the_tiny_world_and_looks_at_single_places(
     assert entropies[-1] < entropies[0] - 0.5
 
 
+def test_a_reward_without_weight_and_no_words_of_one_s_own_change_no_bit(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    options = {
+        "plain": [],
+        "off": ["reward.weight=0.0", "reward.samples=3", "training.scheduled_sampling=0.0"],
+        "reward": ["reward.weight=0.5", "reward.samples=2", "search.max_words=10"],
+        "own": ["training.scheduled_sampling=0.5"],
+    }
+    for name, changes in options.items():
+        recipe = tiny_recipe("training.epochs=1", "model.dropout=0.3", *changes)
+        train(world[0], tmp_path / name, recipe)
+    plain = weights_of(tmp_path / "plain")
+    assert same(plain, weights_of(tmp_path / "off"))
+    assert not same(plain, weights_of(tmp_path / "reward"))
+    assert not same(plain, weights_of(tmp_path / "own"))
+
+
+def test_with_own_words_alone_the_true_words_before_are_never_seen(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is taught is the mixture; what it is judged by are the true captions."""
+    taught, judged = [], []
+    teach, soft_cost = Decoder.teach, trainer.soft_cost
+
+    def watch_teach(self: Decoder, annotations: Any, captions: Any, *rest: Any) -> Any:
+        if torch.is_grad_enabled():
+            taught.append(captions)
+        return teach(self, annotations, captions, *rest)
+
+    def watch_cost(decoder: Decoder, lesson: Any, captions: Any, **options: Any) -> Any:
+        judged.append(captions)
+        return soft_cost(decoder, lesson, captions, **options)
+
+    monkeypatch.setattr(Decoder, "teach", watch_teach)
+    monkeypatch.setattr(trainer, "soft_cost", watch_cost)
+    monkeypatch.setattr(trainer, "with_own_words", lambda *given: torch.full_like(given[2], 3))
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["event"] == "progress":
+            raise KeyboardInterrupt
+
+    recipe = quick_recipe("training.scheduled_sampling=1.0")
+    with pytest.raises(KeyboardInterrupt):
+        train(world[0], tmp_path / "run", recipe, watch=[stop])
+    assert (taught[0] == 3).all()
+    assert not (judged[0] == 3).all()
+
+
+@pytest.mark.slow
+def test_rewards_rise_when_they_are_learned_from(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    """From half-learned weights, by rewards alone, the drawn captions get better."""
+    train(world[0], tmp_path / "begun", tiny_recipe("training.epochs=4"))
+    recipe = tiny_recipe(
+        "reward.weight=1.0",
+        "reward.bleu=1.0",
+        "training.epochs=4",
+        "training.learning_rate=0.002",
+        "search.max_words=12",
+    )
+    train(world[0], tmp_path / "run", recipe, start_from=tmp_path / "begun")
+    steps = [e for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
+    rewards = [event["reward"] for event in steps]
+    assert rewards[-1] > rewards[0] + 0.5
+
+
 def test_a_run_can_start_from_another_s_best_weights(
     trained: Run, world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
@@ -434,7 +509,6 @@ def test_training_keeps_no_graph_alive(
     import gc
     import weakref
 
-    from show_attend_tell.learning.decoder import Decoder
     from show_attend_tell.learning.objectives import soft_cost
 
     decoder = Decoder(tiny_recipe().model, 8, 5)

@@ -31,6 +31,7 @@ class Cost:
     log_probs: Tensor  # (batch, steps): log p of each word, without a gradient; 0 behind the end
     told: Tensor  # (batch, steps): false behind a caption's end
     advantage: float = 0.0  # hard attention: root mean square of reward less baseline, in nats
+    reward: float = 0.0  # of captions that the model drew, their mean score
 
 
 def soft_cost(

@@ -42,6 +42,7 @@ _absent = BeforeValidator(lambda value: None if value == _NONE else value)
 MaybeInt = Annotated[PositiveInt | None, _absent]
 MaybeFloat = Annotated[PositiveFloat | None, _absent]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]  # all of it is allowed too
 
 
 def _metric(name: str) -> str:
@@ -113,6 +114,8 @@ class TrainingSection(_Section):
     # Longest gradient allowed (norm over all weights); none: as it comes, as the authors do.
     clip: MaybeFloat = Field(None, examples=[5.0])
     label_smoothing: Fraction = 0.0  # share of each target spread over all words
+    # Share of the words before that are the model's own guesses (Bengio et al. 2015); 0.0: off.
+    scheduled_sampling: Share = 0.0
     double_stochastic: NonNegativeFloat = 1.0  # lambda of equation 14, *summed* over places
     average: Fraction = 0.0  # moving average of the weights, kept a step; 0.0: off
     # Which length comes next: in proportion to the captions left, or the authors' round-robin.
@@ -139,6 +142,18 @@ class HardSection(_Section):
     reward: Literal["caption", "rest"] = "caption"
 
 
+class RewardSection(_Section):
+    """Learning from the scores of captions that a soft model draws (Rennie et al. 2017)."""
+
+    weight: Share = 0.0  # of the scores in the objective, the rest is likelihood; 0.0: off
+    cider: NonNegativeFloat = 1.0  # what CIDEr-D, from 0 to 10, counts in the reward
+    bleu: NonNegativeFloat = 0.0  # what the caption's own smoothed BLEU-4, from 0 to 1, counts
+    samples: PositiveInt = 5  # captions drawn for each picture
+    # What a reward is compared with: the mean of the picture's other samples, or the reward of
+    # the caption of likeliest words.
+    baseline: Literal["others", "greedy"] = "others"
+
+
 class SearchSection(_Section):
     """How a caption is found, for dev scores and for the exported model."""
 
@@ -163,15 +178,20 @@ class Recipe(_Section):
     model: ModelSection = ModelSection()
     training: TrainingSection = TrainingSection()
     hard: HardSection = HardSection()
+    reward: RewardSection = RewardSection()
     search: SearchSection = SearchSection()
 
     def to_toml(self) -> str:
         """Every key that is of use, with its value; reading it again gives an equal recipe."""
+        idle = {
+            "hard": self.model.attention != "hard",
+            "reward": self.reward == RewardSection(),
+        }
         return tomli_w.dumps(
             {
                 section: {key: _NONE if value is None else value for key, value in table.items()}
                 for section, table in self.model_dump().items()
-                if section != "hard" or self.model.attention == "hard"
+                if not idle.get(section)
             }
         )
 
@@ -295,6 +315,17 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
         raise _refuse(
             f'{sources["hard.baseline"]}: hard.baseline = "others" compares the samples of a '
             "caption; set hard.samples to 2 or more"
+        )
+    for key in ("reward.weight", "training.scheduled_sampling"):
+        if values.get(key) and recipe.model.attention != "soft":
+            raise _refuse(
+                f'{sources[key]}: {key} is of use with model.attention = "soft" alone; '
+                f"set it to 0.0 for {_literal(recipe.model.attention)}"
+            )
+    if recipe.reward.baseline == "others" and recipe.reward.samples == 1:
+        raise _refuse(
+            f'{sources["reward.samples"]}: reward.baseline = "others" compares the samples of a '
+            "picture; set reward.samples to 2 or more"
         )
     return recipe
 

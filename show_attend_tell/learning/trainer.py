@@ -34,7 +34,9 @@ from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.objectives import Cost, soft_cost
+from show_attend_tell.learning.own_words import with_own_words
 from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
+from show_attend_tell.learning.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.run import (
     BEST,
     LAST,
@@ -218,6 +220,15 @@ class _Trainer:
         )
         self.is_hard = recipe.model.attention == "hard"
         self.baseline = Baseline(recipe.hard.baseline, max(self.captions.lengths()))
+        self.reward = (
+            CaptionReward(
+                {row: store.examples[row].captions for row in store.rows("train")},
+                self.vocabulary,
+                recipe.reward,
+            )
+            if recipe.reward.weight
+            else None
+        )
         self.place = Place()
         self.saved_at = time.monotonic()
         self.tally = _Tally()
@@ -318,7 +329,7 @@ class _Trainer:
         captions = self.captions.padded(batch)
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
-        cost = self._cost(annotations, captions, generator)
+        cost = self._cost(batch, annotations, captions, generator)
         cost.loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), training.clip or math.inf)
         self._refuse_nonsense(cost, float(norm))
@@ -331,7 +342,9 @@ class _Trainer:
                     self.average[name].lerp_(tensor, 1 - decay)
         return cost, float(norm)
 
-    def _cost(self, annotations: Tensor, captions: Tensor, generator: torch.Generator) -> Cost:
+    def _cost(
+        self, batch: Batch, annotations: Tensor, captions: Tensor, generator: torch.Generator
+    ) -> Cost:
         training = self.recipe.training
         words_cost = partial(
             soft_cost,
@@ -339,15 +352,31 @@ class _Trainer:
             double_stochastic=training.double_stochastic,
             label_smoothing=training.label_smoothing,
         )
-        if not self.is_hard:
-            return words_cost(self.decoder.teach(annotations, captions, generator), captions)
-        return hard_cost(
+        if self.is_hard:
+            return hard_cost(
+                self.decoder,
+                annotations,
+                captions,
+                words_cost,
+                self.baseline,
+                self.recipe.hard,
+                dice=generator,
+                dropout=generator,
+            )
+        told = captions
+        if training.scheduled_sampling:
+            share = training.scheduled_sampling
+            told = with_own_words(self.decoder, annotations, captions, share, generator)
+        cost = words_cost(self.decoder.teach(annotations, told, generator), captions)
+        if self.reward is None:
+            return cost
+        return rewarded_cost(
+            cost,
             self.decoder,
             annotations,
-            captions,
-            words_cost,
-            self.baseline,
-            self.recipe.hard,
+            partial(self.reward, self._rows(self.captions, batch)),
+            self.recipe.reward,
+            self.recipe.search.max_words,
             dice=generator,
             dropout=generator,
         )
@@ -494,7 +523,7 @@ class _Tally:
     def __init__(self) -> None:
         self.begin = time.perf_counter()
         self.nats = self.words = self.penalty = self.floor = self.norm = 0.0
-        self.entropy = self.advantage = 0.0
+        self.entropy = self.advantage = self.reward = 0.0
         self.captions = self.steps = 0
 
     def add(self, cost: Cost, gradient_norm: float, captions: int) -> None:
@@ -504,6 +533,7 @@ class _Tally:
         self.floor += cost.floor
         self.entropy += cost.entropy
         self.advantage += cost.advantage
+        self.reward += cost.reward
         self.norm += gradient_norm
         self.captions += captions
         self.steps += 1
@@ -515,6 +545,7 @@ class _Tally:
             "penalty_floor": self.floor / self.steps,
             "entropy_nats": self.entropy / self.words,
             "advantage_nats": self.advantage / self.steps,
+            "reward": self.reward / self.steps,
             "gradient_norm": self.norm / self.steps,
             "captions_per_second": self.captions / (time.perf_counter() - self.begin),
         }

@@ -1,7 +1,7 @@
 """BLEU-1 to BLEU-4 (Papineni et al. 2002) as coco-caption computes it.
 
-Nothing is smoothed. Two tiny numbers keep the divisions defined, and stay because published scores
-hold them: a perfect caption scores 0.9999999998.
+Nothing is smoothed but by `smoothed_bleu`. Two tiny numbers keep the divisions defined, and stay
+because published scores hold them: a perfect caption scores 0.9999999998.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from show_attend_tell.scoring.ngrams import ORDERS, NgramCounts
 
 TINY, SMALL = 1e-15, 1e-9
+ONE_MORE = np.array([0, 1, 1, 1, 0, 1, 1, 1, 0, 0])  # of each n-gram but single words, and right
 
 
 def bleu_rows(
@@ -65,3 +66,18 @@ def bleu(sums: NDArray[np.float64], order: int, *, brevity_penalty: bool) -> NDA
         ratio = (sums[..., -2] + TINY) / (sums[..., -1] + SMALL)
         value = value * np.exp(np.minimum(0.0, 1 - 1 / ratio))
     return np.asarray(value)
+
+
+def smoothed_bleu(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give BLEU-4 of single captions, which without smoothing is zero for most (Lin and Och 2004).
+
+    Parameters
+    ----------
+    rows
+        (..., 10): rows of `bleu_rows`, not summed.
+
+    Returns
+    -------
+    (...): with brevity penalty, one right n-gram added to those of each order above 1.
+    """
+    return bleu(rows + ONE_MORE, ORDERS, brevity_penalty=True)
