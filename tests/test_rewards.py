@@ -263,6 +263,18 @@ def test_many_draws_come_near_the_gradient_of_the_expected_reward(
     assert cost.reward == pytest.approx(float(exactly.detach()), rel=0.05)
 
 
+def test_one_sample_is_enough_beside_the_greedy_caption(decoder: Decoder) -> None:
+    rule = RewardSection(weight=1.0, samples=1, baseline="greedy")
+    seed = 8  # draws another caption than the greedy one
+    dice = torch.Generator().manual_seed(seed)
+    cost = rewarded_cost(nothing(decoder), decoder, picture(), worth_of, rule, STEPS, dice)
+    dice = torch.Generator().manual_seed(seed)
+    drawn = draw_captions(decoder, picture(), 1, STEPS, dice)
+    advantage = worth_of(drawn) - worth_of(draw_captions(decoder, picture(), 1, STEPS))
+    assert float(advantage) != 0
+    assert torch.allclose(cost.loss, caption_loss(decoder, picture(), drawn, advantage))
+
+
 def test_the_weight_is_the_reward_s_share_of_the_objective(decoder: Decoder) -> None:
     def gradients(weight: float) -> Gradients:
         rule = RewardSection(weight=weight)
