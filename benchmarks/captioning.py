@@ -135,7 +135,8 @@ def textbook_beam(decoder: Any, annotations: Any) -> Any:
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
         readout = decoder.squash(x + decoder.readout_state(h) + decoder.readout_context(z))
-        scores = totals + torch.log_softmax(decoder.output(readout), dim=1)
+        logits = torch.nn.functional.linear(readout, *decoder.softmax_layer())
+        scores = totals + torch.log_softmax(logits, dim=1)
         scores = scores[:1] if step == 0 else scores  # at first all hypotheses are the same
         best, places = scores.flatten().topk(BEAM)
         parents = places // scores.shape[1]

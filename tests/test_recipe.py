@@ -35,7 +35,7 @@ def test_the_named_recipes_ship() -> None:
     ]
 
 
-UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", "start"}
+UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", "start", "tied"}
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
@@ -120,6 +120,7 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 should be less than 1"),
         ('[model]\nattention = "hart"', "model.attention = \"hart\" should be 'soft', 'hard', "),
         ("[hard]\nsamples = 2", 'hard.samples is of no use with model.attention = "soft"'),
+        ('[model]\nattention = "log-bilinear"\ntied = true', "model.tied is of no use with"),
         (
             '[model]\nattention = "hard"\n[hard]\nbaseline = "others"',
             "set hard.samples to 2 or more",

@@ -136,8 +136,9 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(
         ["model.attention=hard"],
         ["reward.weight=0.8", "reward.samples=2", "search.max_words=10"],
         ["training.scheduled_sampling=0.5"],
+        ["model.tied=true"],
     ],
-    ids=["adam", "rmsprop", "hard", "reward", "own words"],
+    ids=["adam", "rmsprop", "hard", "reward", "own words", "tied"],
 )
 def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, options: list[str]
@@ -306,6 +307,9 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
     def start_from_another_shape(run: Path, store: FeatureStore) -> None:
         train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=run)
 
+    def start_tied_from_untied(run: Path, store: FeatureStore) -> None:
+        train(store, run / "tied", quick_recipe("model.tied=true"), start_from=run)
+
     def start_from_other_words(run: Path, store: FeatureStore) -> None:
         train(store, run / "words", quick_recipe("vocabulary.size=9"), start_from=run)
 
@@ -320,6 +324,7 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
         "too few views": (too_few_views, "--views 3"),
         "start from another shape": (start_from_another_shape, "do not fit this recipe"),
+        "start tied from untied": (start_tied_from_untied, "do not fit this recipe"),
         "start from other words": (start_from_other_words, "its vocabulary is not this run's"),
         "not a run": (not_a_run, "not a run folder"),
     }

@@ -34,7 +34,8 @@ def textbook_loss(
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
         readout = decoder.squash(x + decoder.readout_state(h) + decoder.readout_context(z))
-        nats.append(functional.cross_entropy(decoder.output(readout), target, reduction="none"))
+        logits = functional.linear(readout, *decoder.softmax_layer())
+        nats.append(functional.cross_entropy(logits, target, reduction="none"))
         alphas.append(alpha)
         word = target
     looked = torch.stack(alphas, dim=1)

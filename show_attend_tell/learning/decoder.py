@@ -116,11 +116,14 @@ class Decoder(Teachable):
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)  # L_h
         self.readout_context = nn.Linear(width, recipe.word)  # L_z
         self.output = nn.Linear(recipe.word, words)  # L_o
+        self.is_tied = recipe.tied
         self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
         self.dropout = recipe.dropout
         self.words = words
         self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
         self.upper = upper or nn.Identity()
+        if self.is_tied:
+            del self.output.weight  # E stands in its place; the bias stays
 
     def _initialise(self, hidden: int, is_scaled: bool) -> None:
         """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
@@ -152,8 +155,8 @@ class Decoder(Teachable):
         ]
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """L_o of equation 7: (K, m), and its bias (K)."""
-        return self.output.weight, self.output.bias
+        """L_o of equation 7, or E but for the row of no word: (K, m), and its bias (K)."""
+        return self.embedding.weight[:-1] if self.is_tied else self.output.weight, self.output.bias
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
@@ -183,7 +186,8 @@ class Decoder(Teachable):
         x = self.embedding(words)
         share = self.word_gates(x) if word_gates is None else word_gates[words]
         state, z = self._step(places, state, share, weights, gate, Gathered())
-        return state, self.output(self._readout(x, state.h, z, Dropout(0.0, None)))
+        readout = self._readout(x, state.h, z, Dropout(0.0, None))
+        return state, nn.functional.linear(readout, *self.softmax_layer())
 
     def teach(
         self,

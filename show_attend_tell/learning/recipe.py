@@ -96,6 +96,7 @@ class ModelSection(_Section):
     # Two MLPs for h_0 and c_0 (paper), or one hidden layer for both (authors' code).
     initial: Literal["separate", "shared"] = "separate"
     start: Literal["zero", "learned"] = "zero"  # input before the first word; authors' code: zero
+    tied: bool = False  # L_o of equation 7 is E itself; the paper has a matrix for each
     dropout: Fraction = 0.5  # used, rate not given; the authors' code: 0.5
 
 
@@ -310,6 +311,12 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
         raise _refuse(
             f'{sources["training.batch_of"]}: training.batch_of = "pictures" is for soft attention '
             f'and mean features, not for model.attention = "{recipe.model.attention}"; leave it out'
+        )
+    if recipe.model.tied and recipe.model.attention == "log-bilinear":
+        raise _refuse(
+            f"{sources['model.tied']}: model.tied is of no use with model.attention = "
+            '"log-bilinear", whose words have the same vectors going in and coming out anyway; '
+            "leave it out"
         )
     if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
         raise _refuse(

@@ -75,11 +75,14 @@ class Nic(Blind):
         self.lstm = nn.LSTM(recipe.word, recipe.hidden, batch_first=True)
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)
         self.output = nn.Linear(recipe.word, words)
+        self.is_tied = recipe.tied
+        if self.is_tied:
+            del self.output.weight  # E stands in its place; the bias stays
         self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """(K, m), and its bias (K)."""
-        return self.output.weight, self.output.bias
+        """L_o, or E but for the row of no word: (K, m), and its bias (K)."""
+        return self.embedding.weight[:-1] if self.is_tied else self.output.weight, self.output.bias
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
@@ -97,7 +100,7 @@ class Nic(Blind):
         before = tuple(part.unsqueeze(0) for part in state)
         _, (h, c) = self.lstm(x.unsqueeze(1), before)
         readout = self._readout(x, h[0], Dropout(0.0, None))
-        return State(h[0], c[0]), self.output(readout)
+        return State(h[0], c[0]), nn.functional.linear(readout, *self.softmax_layer())
 
     def teach(
         self,
