@@ -1,4 +1,4 @@
-"""The verbs of learning: prepare, train, tune, evaluate, report, export."""
+"""The verbs of learning: prepare, pretrain, train, tune, evaluate, report, export."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,9 +21,11 @@ from show_attend_tell.cli.options import (
     LayoutOption,
     LengthPowerOption,
     LookOption,
+    NewRunArgument,
     OwnFeaturesArgument,
     PicturesOption,
     RecipeOption,
+    ResumeOption,
     RunArgument,
     SetOption,
     SplitOption,
@@ -34,7 +36,7 @@ from show_attend_tell.cli.options import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from show_attend_tell.learning.recipe import Recipe
 
 
 @app.command()
@@ -158,18 +160,78 @@ def prepare(
 
 
 @app.command()
-def train(
+def pretrain(
     store: StoreArgument,
-    run: Annotated[Path, typer.Argument(help="The run folder; made, or continued with --resume.")],
+    run: NewRunArgument,
+    sentences: Annotated[
+        list[Path],
+        typer.Option(
+            help='Text, a sentence a line, or .jsonl, rows of {"captions": [...]}, either perhaps '
+            ".gz; may be repeated.",
+            show_default=False,
+        ),
+    ],
     recipe: RecipeOption = None,
     set_: SetOption = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in this folder.")
-    ] = False,
+    resume: ResumeOption = False,
+    threads: ThreadsOption = None,
+) -> None:
+    """Let a decoder read sentences that have no pictures; `sat train --start-from` goes on from it.
+
+    It reads them as a language model does, before a blank picture, with the words of STORE's
+    training captions and the sizes of the recipe. What reads pictures is left as it was made.
+    Left out are sentences of more than search.max_words words, those of which more than one word
+    in ten is unknown, and those that are captions of STORE's dev or test pictures. The best epoch
+    is the one to which STORE's dev captions, without their pictures, are least surprising.
+
+    Train with the same recipe afterwards, but for [training] and [search]. To go on after Ctrl-C
+    or a power cut, type the same command with --resume: it ends in the same bits.
+
+    For example:
+
+        sat pretrain features/lite2 runs/words --sentences sentences.txt
+
+        sat pretrain features/lite2 runs/words --sentences coco.txt.gz --sentences more.jsonl.gz
+
+        sat pretrain features/lite2 runs/words --sentences sentences.txt --set training.epochs=4
+
+        sat train features/lite2 runs/soft --start-from runs/words
+    """
+    with needs("train"):
+        import torch
+
+        from show_attend_tell.learning.pretraining import pretrain as learn
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    if threads:
+        torch.set_num_threads(threads)
+    chosen = _recipe_of(run, recipe, set_, resume)
+    opened = FeatureStore.open(store)
+    say = terminal.console(stderr=True)
+    say.print(f"reading sentences into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
+    try:
+        with closing(terminal.TrainingProgress(say)) as show:
+            learn(opened, run, chosen, sentences, resume=resume, watch=[show])
+    except KeyboardInterrupt:
+        say.print("stopped; the same command goes on if you add --resume")
+        raise
+    say.print(f"the best weights are in [bold]{run / 'best.safetensors'}[/]")
+    say.print(f"next, with the same sizes and words: sat train {store} RUN --start-from {run}")
+
+
+@app.command()
+def train(
+    store: StoreArgument,
+    run: NewRunArgument,
+    recipe: RecipeOption = None,
+    set_: SetOption = None,
+    resume: ResumeOption = False,
     start_from: Annotated[
         Path | None,
         typer.Option(
-            help="Begin with the best weights of another run, such as a soft one for a hard one.",
+            help="Begin with the best weights of another run: a soft one for a hard one, or what "
+            "`sat pretrain` made.",
             show_default=False,
         ),
     ] = None,
@@ -195,15 +257,13 @@ def train(
     with needs("train"):
         import torch
 
-        from show_attend_tell.learning.recipe import load_recipe
         from show_attend_tell.learning.trainer import train as learn
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
 
     if threads:
         torch.set_num_threads(threads)
-    begins = not resume or not (run / "recipe.toml").exists()
-    chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or []) if recipe or set_ or begins else None
+    chosen = _recipe_of(run, recipe, set_, resume)
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
@@ -224,6 +284,16 @@ def train(
     say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
     say.print(f"its curves are in {run / 'curves.png'}, how it learned to look in {run / 'sheets'}")
     say.print(f"next: sat evaluate {run} {store} --split test")
+
+
+def _recipe_of(
+    run: Path, recipe: str | None, set_: list[str] | None, resume: bool
+) -> "Recipe | None":
+    """The recipe that was asked for; None for that of the run to go on with."""
+    from show_attend_tell.learning.recipe import load_recipe
+
+    begins = not resume or not (run / "recipe.toml").exists()
+    return load_recipe(recipe or DEFAULT_RECIPE, set_ or []) if recipe or set_ or begins else None
 
 
 @app.command()

@@ -50,6 +50,10 @@ class Existing(str, Enum):
 
 
 StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
+NewRunArgument = Annotated[
+    Path, typer.Argument(help="The run folder; made, or continued with --resume.")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")]
 RecipeOption = Annotated[
     str | None,
     typer.Option(

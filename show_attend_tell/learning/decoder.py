@@ -11,7 +11,7 @@ the loop, the readout and the logits after it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,7 @@ class Teachable(nn.Module, ABC):
     """
 
     words: int  # K
+    seeing: ClassVar[tuple[str, ...]]  # names of the parts that read annotations
 
     @abstractmethod
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
@@ -92,6 +93,8 @@ class Teachable(nn.Module, ABC):
 
 class Decoder(Teachable):
     """Tells a caption word by word, looking at a picture's annotation vectors."""
+
+    seeing = ("upper", "narrow", "norm", "attention", "initial", "readout_context")
 
     def __init__(
         self, recipe: ModelSection, depth: int, words: int, upper: nn.Module | None = None

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,22 +91,25 @@ def read(path: Path) -> list[Event]:
 
 
 def draw_curves(events: Sequence[Event], path: Path) -> None:
-    """Draw the losses and the dev scores of a run into a PNG file."""
+    """Draw the losses and the dev scores, if captions were scored, of a run into a PNG file."""
     from matplotlib.figure import Figure  # here, because it takes a third of a second to import
 
     steps = [event for event in events if event.get("event") == "step"]
     devs = [event for event in events if event.get("event") == "dev"]
-    figure = Figure(figsize=(11, 4.2), dpi=150, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for axes in (left, right):
+    drawings = [partial(_draw_losses, steps=steps, devs=devs)]
+    if not devs or "BLEU-4" in devs[-1]:
+        drawings.append(partial(_draw_scores, devs=devs))
+    figure = Figure(figsize=(5.5 * len(drawings), 4.2), dpi=150, layout="constrained")
+    for draw, axes in zip(
+        drawings, figure.subplots(1, len(drawings), squeeze=False)[0], strict=True
+    ):
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(_FAINT)
         axes.tick_params(colors=_FAINT, labelcolor=_INK)
         axes.grid(axis="y", color=_GRID)
         axes.set_axisbelow(True)
         axes.set_xlabel("epoch", color=_INK)
-    _draw_losses(left, steps, devs)
-    _draw_scores(right, devs)
+        draw(axes)
     write_atomically(path, lambda stream: figure.savefig(stream, format="png"))
 
 

@@ -35,6 +35,8 @@ def make_decoder(recipe: ModelSection, depth: int, words: int) -> Teachable:
 class Blind(Teachable):
     """What both have in common: no word looks anywhere, so all weights are even and gates shut."""
 
+    seeing = ("narrow", "norm", "picture")
+
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__()
         width = recipe.annotation_width or depth

@@ -37,8 +37,12 @@ class Run:
     meta: dict[str, Any]  # score and epoch of the weights, versions
 
     @classmethod
-    def open(cls, folder: Path) -> "Run":
-        """Open a run whose training has reached its first dev score."""
+    def open(cls, folder: Path, *, even_unseeing: bool = False) -> "Run":
+        """Open a run whose training has reached its first dev score.
+
+        One that has read sentences and seen no picture tells nothing of one; it is refused unless
+        `even_unseeing`.
+        """
         recipe = open_recipe(folder)
         if not (folder / BEST).exists():
             raise UserError(
@@ -47,6 +51,12 @@ class Run:
                 "go on with `sat train ... --resume`",
             )
         tensors, meta, _ = checkpoint.load_newest(folder / BEST)
+        if "sentences" in meta and not even_unseeing:
+            raise UserError(
+                "model.unseeing",
+                f"{folder}: made by `sat pretrain`, so it has seen no picture yet; go on with "
+                f"`sat train STORE RUN --start-from {folder}`",
+            )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         refuse_other_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])

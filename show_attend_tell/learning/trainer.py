@@ -128,6 +128,17 @@ def train(
     UserError
         What a person can mend; the state on disk is the last good one.
     """
+    recipe = begin_or_resume(store, folder, recipe, resume)
+    # A metric whose data is not installed should not be found out after the first epoch.
+    score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
+    with RunLock(folder):
+        Trainer(store, folder, recipe, start_from, watch).run()
+
+
+def begin_or_resume(
+    store: FeatureStore, folder: Path, recipe: Recipe | None, resume: bool
+) -> Recipe:
+    """Make the run folder if it is not there; the recipe to follow, that of a run to go on with."""
     store.refuse_half_made()
     if (folder / RECIPE).exists():
         recipe = _recipe_to_resume(folder, recipe, resume)
@@ -138,10 +149,7 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    # A metric whose data is not installed should not be found out after the first epoch.
-    score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
-    with RunLock(folder):
-        _Trainer(store, folder, recipe, start_from, watch).run()
+    return recipe
 
 
 def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
@@ -187,7 +195,9 @@ def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
         )
 
 
-class _Trainer:
+class Trainer:
+    """One run; `pretraining` reads other sentences, sees nothing and is judged otherwise."""
+
     def __init__(
         self,
         store: FeatureStore,
@@ -204,14 +214,14 @@ class _Trainer:
             minimum_count=words.minimum_count,
             punctuation=words.punctuation,
         )
-        self.captions = Captions.of(store, "train", self.vocabulary)
+        self.captions = self._to_learn()
         self.dev = Captions.of(store, "dev", self.vocabulary)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.training.seed)
             self.decoder = decoder_for(recipe.model, store.index, len(self.vocabulary))
         is_new = not (folder / RECIPE).exists()
         if is_new and start_from:
-            self._start_from(Run.open(start_from))
+            self._start_from(Run.open(start_from, even_unseeing=True))
         self.optimiser = _optimiser(self.decoder, recipe.training)
         self.average = (
             {name: tensor.detach().clone() for name, tensor in self.decoder.state_dict().items()}
@@ -241,6 +251,9 @@ class _Trainer:
         self.history = History(folder)
         self.history.truncate_after(self.place.step, self.place.epoch)
 
+    def _to_learn(self) -> Captions:
+        return Captions.of(self.store, "train", self.vocabulary)
+
     def _start_from(self, other: Run) -> None:
         # The tuned stages of a run that begins with frozen ones are still the encoder's own.
         tuned = other.features.tuned or self.store.index.tuned
@@ -266,6 +279,7 @@ class _Trainer:
         return {name: x for name, x in self.decoder.state_dict().items() if _is_tuned(name)}
 
     def run(self) -> None:
+        """Train until there is a reason to stop."""
         training = self.recipe.training
         self._tell(
             {
@@ -291,10 +305,14 @@ class _Trainer:
     def _reason_to_stop(self) -> str:
         training, place = self.recipe.training, self.place
         if place.epoch - place.best_epoch >= training.patience:
-            return f"dev {training.stop_on} has not risen for {training.patience} epochs"
+            return f"{self._stalled} for {training.patience} epochs"
         if place.epoch >= training.epochs:
             return f"all {training.epochs} epochs are done"
         return ""
+
+    @property
+    def _stalled(self) -> str:
+        return f"dev {self.recipe.training.stop_on} has not risen"
 
     def _epoch_order(self, epoch: int) -> list[Batch]:
         training = self.recipe.training
@@ -324,8 +342,7 @@ class _Trainer:
 
     def _step(self, batch: Batch) -> tuple[Cost, float]:
         training = self.recipe.training
-        rows = self._rows_in_views(self._rows(self.captions, batch))
-        annotations = torch.from_numpy(self.store.read(rows))
+        annotations = self._annotations(batch)
         captions = self.captions.padded(batch)
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
@@ -381,6 +398,14 @@ class _Trainer:
             dropout=generator,
         )
 
+    def _annotations(self, batch: Batch) -> Tensor:
+        """What is seen while these captions are learned: (captions or pictures, L, D)."""
+        rows = self._rows_in_views(self._rows(self.captions, batch))
+        return torch.from_numpy(self.store.read(rows))
+
+    def _dev_annotations(self, batch: Batch) -> Tensor:
+        return torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
+
     def _rows(self, captions: Captions, batch: Batch) -> list[int]:
         """The features that a batch is told from: one for each caption, or for each picture."""
         rows = [captions.rows[i] for i in batch]
@@ -415,16 +440,7 @@ class _Trainer:
         judged = decoder_for(self.recipe.model, self.store.index, len(self.vocabulary))
         judged.load_state_dict(self.average or self.decoder.state_dict())
         judged.eval()
-        rows = self.store.rows("dev")
-        search = Search(**self.recipe.search.model_dump())
-        captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
-        stop_on = self.recipe.training.stop_on
-        metrics = [*(f"{name}-bp" for name in BLEU), stop_on]
-        scores = score_captions(
-            captions, references(self.store, rows), metrics=metrics, recipe="authors"
-        )
-        score = scores[stop_on].value
-        found = {**{name: scores[f"{name}-bp"].value for name in BLEU}, stop_on: score}
+        score, found = self._score(judged)
         place = self.place
         place.epoch, place.batch = place.epoch + 1, 0
         if score > place.best_score:
@@ -437,26 +453,41 @@ class _Trainer:
                 "step": place.step,
                 "epoch": place.epoch,
                 **found,
-                "nats_per_word": self._dev_nats(judged),
-                "words_per_caption": float(np.mean([len(one.words) for one in told.values()])),
-                "unique_captions": len(set(captions.values())),
                 "seconds": time.perf_counter() - begin,
                 "best": place.best_epoch == place.epoch,
             }
         )
         draw_curves(read(self.history.path), self.folder / "curves.png")
-        look = self.recipe.search.look
-        draw_sheet(self.store, self.vocabulary, told, look, self.folder, place.epoch)
         self._save()
+
+    def _score(self, judged: Teachable) -> tuple[float, Event]:
+        """What chooses the best epoch, more being better, and all that is told of this one."""
+        rows = self.store.rows("dev")
+        search = Search(**self.recipe.search.model_dump())
+        captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
+        look, epoch = self.recipe.search.look, self.place.epoch + 1
+        draw_sheet(self.store, self.vocabulary, told, look, self.folder, epoch)
+        stop_on = self.recipe.training.stop_on
+        metrics = [*(f"{name}-bp" for name in BLEU), stop_on]
+        scores = score_captions(
+            captions, references(self.store, rows), metrics=metrics, recipe="authors"
+        )
+        score = scores[stop_on].value
+        return score, {
+            **{name: scores[f"{name}-bp"].value for name in BLEU},
+            stop_on: score,
+            "nats_per_word": self._dev_nats(judged),
+            "words_per_caption": float(np.mean([len(one.words) for one in told.values()])),
+            "unique_captions": len(set(captions.values())),
+        }
 
     @torch.inference_mode()
     def _dev_nats(self, decoder: Teachable) -> float:
         """−log p a word of the dev captions; only a loss, never a score."""
         nats, words = 0.0, 0
         for batch in self._batches(self.dev, 64, (0,)):
-            annotations = torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
             captions = self.dev.padded(batch)
-            lesson = decoder.teach(annotations, captions)
+            lesson = decoder.teach(self._dev_annotations(batch), captions)
             cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
             nats, words = nats + cost.nats, words + cost.words
         return nats / words
@@ -505,6 +536,12 @@ class _Trainer:
     def _restore(self) -> None:
         tensors, meta, _ = checkpoint.load_newest(self.folder / LAST)
         refuse_other_vocabulary(self.folder, self.vocabulary, meta)
+        if meta.get("sentences") != self._facts().get("sentences"):
+            raise UserError(
+                "run.sentences",
+                f"{self.folder}: was begun with other sentences, or with none; go on with the "
+                "command and the files that it was begun with, or name another folder",
+            )
         refuse_other_features(
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
