@@ -121,3 +121,10 @@ def test_curves_are_drawn_from_any_part_of_a_run(events: list[Event], tmp_path: 
     draw_curves(events, tmp_path / "curves.png")
     with Image.open(tmp_path / "curves.png") as picture:
         assert picture.size == (1650, 630)
+
+
+def test_a_run_without_scores_has_its_losses_drawn_alone(tmp_path: Path) -> None:
+    facts = {"step": 1, "epoch": 1, "nats_per_word": 3.1, "best": True}
+    draw_curves([step(1), {"event": "dev", **facts}], tmp_path / "curves.png")
+    with Image.open(tmp_path / "curves.png") as picture:
+        assert picture.size == (825, 630)

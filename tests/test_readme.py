@@ -61,6 +61,7 @@ def make_reader_folder(folder: Path) -> None:
         *zip(("first", "second", "third"), itertools.cycle(zip(*people, strict=True))),
     ):
         (folder / f"{name}.txt").write_text("\n".join(texts) + "\n")
+    (folder / "sentences.txt").write_text("A dog runs .\nA dog runs in the snow .\n")
     for name, text in (("mine", "a dog in the snow"), ("theirs", "a man")):
         rows = [json.dumps({"id": f"{i}.jpg", "caption": text}) for i in TEST]
         (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
@@ -89,7 +90,7 @@ def test_the_readme_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
     for line in typed:
         words = shlex.split(line, comments=True)
         assert words[0] == "sat", line
-        if words[1] in ("train", "tune"):
+        if words[1] in ("pretrain", "train", "tune"):
             words += ["--set", "training.epochs=1"]
         if words[1] == "tune":
             words += ["--trials", "1"]

@@ -253,6 +253,8 @@ def train(
         sat train features/lite2 runs/soft --resume
 
         sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
+
+        sat train features/lite2 runs/read --start-from runs/words
     """
     with needs("train"):
         import torch
