@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning.batches import Batch
+from show_attend_tell.errors import UserError
+from show_attend_tell.learning.batches import Batch, epoch_batches
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.history import Event
@@ -58,6 +59,12 @@ def pretrain(
         What a person can mend; the state on disk is the last good one.
     """
     recipe = begin_or_resume(store, folder, recipe, resume)
+    if store.index.tuned:
+        raise UserError(
+            "request.tuned",
+            f"{store.folder}: its features are for tuning the encoder; give `sat pretrain` a store "
+            "of whole ones, and let the tuned run start from what came of it",
+        )
     with RunLock(folder):
         _Pretrainer(store, folder, recipe, sentences, watch).run()
 
@@ -103,12 +110,19 @@ class _Pretrainer(Trainer):
     def _stalled(self) -> str:
         return "the dev loss has not fallen"
 
+    def _batches(self, captions: Captions, size: int, seed: Sequence[int]) -> list[Batch]:
+        """Of one length, always: sentences have no pictures to be put together by."""
+        order = self.recipe.training.length_order
+        return epoch_batches(captions.lengths(), size, seed, order=order)
+
     def _annotations(self, batch: Batch) -> Tensor:
         return torch.zeros(len(batch), 1, self.store.index.depth)
 
     _dev_annotations = _annotations
 
-    def _cost(self, annotations: Tensor, captions: Tensor, generator: torch.Generator) -> Cost:
+    def _cost(
+        self, batch: Batch, annotations: Tensor, captions: Tensor, generator: torch.Generator
+    ) -> Cost:
         """That of the words, also for hard attention: of one place there is nothing to choose."""
         return soft_cost(
             self.decoder,
