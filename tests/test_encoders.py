@@ -131,6 +131,21 @@ def test_the_dense_map_holds_the_coarse_one(name: str, first: int) -> None:
 # Input
 
 
+def test_joined_encoders_put_their_vectors_of_a_place_into_one() -> None:
+    names = ["efficientnet-lite0", "efficientnet-lite1"]
+    parts = [make_encoder(name, weights="random:5", size=64) for name in names]
+    joined = make_encoder("+".join(names), weights="random:5", size=64)
+    pixels = torch.randint(256, (2, 64, 64, 3), dtype=torch.uint8)
+    torch.testing.assert_close(joined(pixels), torch.cat([part(pixels) for part in parts], dim=2))
+    assert (joined.grid, joined.depth) == ((2, 2), 2560)
+    assert not any(parameter.requires_grad for parameter in joined.parameters())
+
+
+def test_encoders_of_other_pixels_or_grids_are_not_joined() -> None:
+    with pytest.raises(UserError, match="the same grid of the same pixels"):
+        make_encoder("efficientnet-lite0+vgg16", weights="random")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
 def test_pixels_that_are_not_bytes_are_refused(dtype: torch.dtype) -> None:
     with pytest.raises(TypeError, match=f"takes uint8 pixels .* not {dtype}"):

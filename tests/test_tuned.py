@@ -43,10 +43,11 @@ def upper_of(run: Run) -> torch.nn.Module:
     return run.decoder.upper
 
 
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite0+efficientnet-lite2"])
 @pytest.mark.parametrize("grid", [4, 8])
 @pytest.mark.parametrize("tuned", range(1, 7))
-def test_the_two_parts_give_what_the_whole_gives(tuned: int, grid: int) -> None:
-    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=128, grid=grid)
+def test_the_two_parts_give_what_the_whole_gives(tuned: int, grid: int, name: str) -> None:
+    encoder = make_encoder(name, weights="random:3", size=128, grid=grid)
     lower, upper = encoder.split(tuned)
     pixels = torch.randint(256, (2, 128, 128, 3), dtype=torch.uint8)
     stored = lower(pixels)

@@ -49,7 +49,8 @@ def prepare(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME.",
+            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME; "
+            "two joined: A+B.",
             show_default="the recipe's",
         ),
     ] = None,

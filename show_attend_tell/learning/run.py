@@ -14,6 +14,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.decoder import Decoder, Teachable
 from show_attend_tell.learning.encoders import Encoder, make_encoder
+from show_attend_tell.learning.encoders.joined import PLUS
 from show_attend_tell.learning.recipe import ModelSection, Recipe, load_recipe
 from show_attend_tell.learning.rivals import make_decoder
 
@@ -80,7 +81,7 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teach
 def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encoder:
     """The whole encoder that features were made by, as it was before any tuning."""
     if features.weights_hash.startswith("random-seed-"):
-        weights = features.weights_hash.replace("random-seed-", "random:")
+        weights = features.weights_hash.partition(PLUS)[0].replace("random-seed-", "random:")
     encoder = make_encoder(
         features.encoder,
         weights=weights,

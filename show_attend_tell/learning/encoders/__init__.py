@@ -11,6 +11,7 @@ from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning.encoders import efficientnet_lite, resnet, vgg
 from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork
+from show_attend_tell.learning.encoders.joined import PLUS, Joined
 from show_attend_tell.learning.encoders.others import make_library_encoder
 from show_attend_tell.learning.encoders.weights import fit_weights, read_weights, wrong_weights
 
@@ -36,7 +37,8 @@ def make_encoder(
     Parameters
     ----------
     name
-        One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`.
+        One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`; or several with a + between them,
+        whose vectors are joined.
     weights
         A `.safetensors`, `.pth` or `.pt` file; `None` for the weights that come with the name
         (EfficientNet-Lite, timm, torchvision); `"random"` or `"random:SEED"`.
@@ -62,6 +64,11 @@ def make_encoder(
     size = 224 if size is None else size
     if size < 32:
         raise UserError("request.size", f"a picture of {size} pixels is too small: 32 at least")
+    if PLUS in name:
+        members = name.split(PLUS)
+        return Joined(
+            [make_encoder(one, weights=weights, grid=grid, size=size, fit=fit) for one in members]
+        ).eval()
     seed = _seed(weights)
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
         torch.manual_seed(seed or 0)
