@@ -19,6 +19,7 @@ from show_attend_tell.data.layouts import Example
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.batches import Captions
 from show_attend_tell.learning.history import read
 from show_attend_tell.learning.objectives import soft_cost
 from show_attend_tell.learning.pretraining import pretrain
@@ -26,7 +27,7 @@ from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.rivals import make_decoder
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.sentences import Sentences, read_sentences
-from show_attend_tell.learning.trainer import Captions, train
+from show_attend_tell.learning.trainer import train
 from tests.conftest import Sat
 from tests.tiny_world import COLOURS, DEPTH, SHAPES, make_store, tiny_recipe
 

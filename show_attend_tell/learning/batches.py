@@ -1,12 +1,47 @@
-"""Mini-batches, every caption once an epoch: captions of one length (section 4.3), or pictures."""
+"""The captions of a split, and mini-batches of them: of one length (section 4.3), or pictures."""
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.vocabulary import Vocabulary
+from show_attend_tell.learning.decoder import PADDING
 
 Batch = npt.NDArray[np.int64]  # which captions
+
+
+@dataclass
+class Captions:
+    """The captions of a split as the decoder learns them."""
+
+    rows: list[int] = field(default_factory=list)  # of the store, one a caption
+    words: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, store: FeatureStore, split: str, vocabulary: Vocabulary) -> "Captions":
+        """Every caption of the pictures whose features are there."""
+        captions = cls()
+        for row in store.rows(split):
+            for caption in store.examples[row].captions:
+                captions.rows.append(row)
+                captions.words.append(vocabulary.encode(caption))
+        return captions
+
+    def lengths(self) -> list[int]:
+        """Words of each caption, the end word among them."""
+        return [len(words) for words in self.words]
+
+    def padded(self, batch: Batch) -> Tensor:
+        """These captions as (batch, steps), with PADDING behind the shorter ones."""
+        return torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(self.words[i]) for i in batch], batch_first=True, padding_value=PADDING
+        )
 
 
 def epoch_batches(

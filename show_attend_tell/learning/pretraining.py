@@ -19,14 +19,15 @@ from torch import Tensor
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.batches import Batch, epoch_batches
+from show_attend_tell.learning.batches import Batch, Captions, epoch_batches
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.history import Event
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.recipe import Recipe
+from show_attend_tell.learning.run import begin_or_resume
 from show_attend_tell.learning.sentences import read_sentences
-from show_attend_tell.learning.trainer import Captions, Trainer, begin_or_resume
+from show_attend_tell.learning.trainer import Trainer
 
 
 def pretrain(

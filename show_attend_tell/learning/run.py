@@ -1,4 +1,4 @@
-"""A run folder: what a training run leaves behind, opened to be used."""
+"""A run folder: begun, gone on with, or opened to be used."""
 
 import platform
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ import show_attend_tell
 from show_attend_tell.data.features import FeatureStore, StoreIndex
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
+from show_attend_tell.files import cannot_write
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.decoder import Decoder, Teachable
 from show_attend_tell.learning.encoders import Encoder, make_encoder
 from show_attend_tell.learning.encoders.joined import PLUS
-from show_attend_tell.learning.recipe import ModelSection, Recipe, load_recipe
+from show_attend_tell.learning.recipe import EncoderSection, ModelSection, Recipe, load_recipe
 from show_attend_tell.learning.rivals import make_decoder
 
 RECIPE, VOCABULARY, BEST, LAST = (
@@ -104,6 +105,66 @@ def open_recipe(folder: Path) -> Recipe:
     if not (folder / RECIPE).exists():
         raise UserError("model.missing", f"{folder}: not a run folder; `sat train` makes one")
     return load_recipe(str(folder / RECIPE))
+
+
+def begin_or_resume(
+    store: FeatureStore, folder: Path, recipe: Recipe | None, resume: bool
+) -> Recipe:
+    """Make the run folder if it is not there; the recipe to follow, that of a run to go on with."""
+    store.refuse_half_made()
+    if (folder / RECIPE).exists():
+        recipe = _recipe_to_resume(folder, recipe, resume)
+    elif recipe is None:
+        raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
+    refuse_other_encoder(recipe.encoder, store)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return recipe
+
+
+def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
+    if not resume:
+        raise UserError(
+            "run.exists",
+            f"{folder}: holds a run already; add --resume to go on with it, or name another folder",
+        )
+    own = open_recipe(folder)
+    if recipe is not None and recipe != own:
+        raise UserError(
+            "run.recipe",
+            f"{folder}: was begun with another recipe (see {folder / RECIPE}); "
+            "leave out --recipe and --set to go on with its own, or name another folder",
+        )
+    return own
+
+
+def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
+    """Refuse features that are not those the recipe asks for."""
+    index = store.index
+    found = {
+        "name": index.encoder,
+        "grid": index.grid[0],
+        "size": index.preprocessing.size,
+        "fit": index.preprocessing.fit,
+        "tuned": index.tuned,
+    }
+    for name, value in found.items():
+        asked = getattr(wanted, name)
+        if asked is not None and asked != value:
+            raise UserError(
+                "model.features",
+                f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
+                f"{value}; prepare others, or say --set encoder.{name}={value}",
+            )
+    if index.views < wanted.views:
+        raise UserError(
+            "model.features",
+            f"{store.folder}: the recipe asks for {wanted.views} views of each training picture, "
+            f"the store has {index.views}; prepare another with --views {wanted.views}, or say "
+            f"--set encoder.views={index.views}",
+        )
 
 
 def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str, Any]) -> None:

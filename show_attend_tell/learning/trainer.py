@@ -8,14 +8,11 @@ seed and the number of the step or epoch, so the state is weights, optimiser, av
 """
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,17 +22,18 @@ from torch import Tensor
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_text
+from show_attend_tell.files import write_text
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.batches import Batch, epoch_batches, picture_batches
+from show_attend_tell.learning.batches import Batch, Captions, epoch_batches, picture_batches
 from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.decoder import PADDING, Teachable
+from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
+from show_attend_tell.learning.interruption import Asked, asked_to_stop
 from show_attend_tell.learning.objectives import Cost, soft_cost
 from show_attend_tell.learning.own_words import with_own_words
-from show_attend_tell.learning.recipe import EncoderSection, Recipe, TrainingSection
+from show_attend_tell.learning.recipe import Recipe, TrainingSection
 from show_attend_tell.learning.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.run import (
     BEST,
@@ -43,13 +41,14 @@ from show_attend_tell.learning.run import (
     RECIPE,
     VOCABULARY,
     Run,
+    begin_or_resume,
     decoder_for,
-    open_recipe,
     refuse_other_features,
     refuse_other_vocabulary,
     versions,
 )
 from show_attend_tell.learning.sheets import draw_sheet
+from show_attend_tell.learning.tally import Tally
 from show_attend_tell.scoring import BLEU, score_captions
 from show_attend_tell.telling.search import Search
 
@@ -65,34 +64,6 @@ class Place:
     batch: int = 0  # batches done of this epoch
     best_score: float = -1.0  # on dev, of the metric that the recipe stops on
     best_epoch: int = 0
-
-
-@dataclass
-class Captions:
-    """The captions of a split as the decoder learns them."""
-
-    rows: list[int] = field(default_factory=list)  # of the store, one a caption
-    words: list[list[int]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, store: FeatureStore, split: str, vocabulary: Vocabulary) -> "Captions":
-        """Every caption of the pictures whose features are there."""
-        captions = cls()
-        for row in store.rows(split):
-            for caption in store.examples[row].captions:
-                captions.rows.append(row)
-                captions.words.append(vocabulary.encode(caption))
-        return captions
-
-    def lengths(self) -> list[int]:
-        """Words of each caption, the end word among them."""
-        return [len(words) for words in self.words]
-
-    def padded(self, batch: Batch) -> Tensor:
-        """These captions as (batch, steps), with PADDING behind the shorter ones."""
-        return torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(self.words[i]) for i in batch], batch_first=True, padding_value=PADDING
-        )
 
 
 def train(
@@ -133,66 +104,6 @@ def train(
     score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
     with RunLock(folder):
         Trainer(store, folder, recipe, start_from, watch).run()
-
-
-def begin_or_resume(
-    store: FeatureStore, folder: Path, recipe: Recipe | None, resume: bool
-) -> Recipe:
-    """Make the run folder if it is not there; the recipe to follow, that of a run to go on with."""
-    store.refuse_half_made()
-    if (folder / RECIPE).exists():
-        recipe = _recipe_to_resume(folder, recipe, resume)
-    elif recipe is None:
-        raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
-    refuse_other_encoder(recipe.encoder, store)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-    return recipe
-
-
-def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
-    if not resume:
-        raise UserError(
-            "run.exists",
-            f"{folder}: holds a run already; add --resume to go on with it, or name another folder",
-        )
-    own = open_recipe(folder)
-    if recipe is not None and recipe != own:
-        raise UserError(
-            "run.recipe",
-            f"{folder}: was begun with another recipe (see {folder / RECIPE}); "
-            "leave out --recipe and --set to go on with its own, or name another folder",
-        )
-    return own
-
-
-def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
-    """Refuse features that are not those the recipe asks for."""
-    index = store.index
-    found = {
-        "name": index.encoder,
-        "grid": index.grid[0],
-        "size": index.preprocessing.size,
-        "fit": index.preprocessing.fit,
-        "tuned": index.tuned,
-    }
-    for name, value in found.items():
-        asked = getattr(wanted, name)
-        if asked is not None and asked != value:
-            raise UserError(
-                "model.features",
-                f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
-                f"{value}; prepare others, or say --set encoder.{name}={value}",
-            )
-    if index.views < wanted.views:
-        raise UserError(
-            "model.features",
-            f"{store.folder}: the recipe asks for {wanted.views} views of each training picture, "
-            f"the store has {index.views}; prepare another with --views {wanted.views}, or say "
-            f"--set encoder.views={index.views}",
-        )
 
 
 class Trainer:
@@ -241,7 +152,7 @@ class Trainer:
         )
         self.place = Place()
         self.saved_at = time.monotonic()
-        self.tally = _Tally()
+        self.tally = Tally()
         if is_new:
             self.vocabulary.save(folder / VOCABULARY)
             self._save()
@@ -294,7 +205,7 @@ class Trainer:
                 "threads": torch.get_num_threads(),
             }
         )
-        with _asked_to_stop() as asked:
+        with asked_to_stop() as asked:
             while not (reason := self._reason_to_stop()):
                 self._epoch(asked)
                 self._judge()
@@ -324,7 +235,7 @@ class Trainer:
             return picture_batches(captions.rows, size, seed)
         return epoch_batches(captions.lengths(), size, seed, order=training.length_order)
 
-    def _epoch(self, asked: "_Asked") -> None:
+    def _epoch(self, asked: Asked) -> None:
         """Every batch of this epoch that is not done yet."""
         order = self._epoch_order(self.place.epoch)
         self._set_learning_rate()
@@ -505,7 +416,7 @@ class Trainer:
         self._show({"event": "progress", **event, **tally.means()})
         if place.step % STEPS_A_LINE == 0 or place.batch == batches:
             self._tell({"event": "step", **event, **tally.means(), "learning_rate": learning_rate})
-            self.tally = _Tally()
+            self.tally = Tally()
 
     def _tell(self, event: Event) -> None:
         self.history.append(event)
@@ -554,40 +465,6 @@ class Trainer:
             self.average = _under("average.", tensors)
 
 
-class _Tally:
-    """Means of the terms of the loss since the last line of the log."""
-
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-        self.nats = self.words = self.penalty = self.floor = self.norm = 0.0
-        self.entropy = self.advantage = self.reward = 0.0
-        self.captions = self.steps = 0
-
-    def add(self, cost: Cost, gradient_norm: float, captions: int) -> None:
-        self.nats += cost.nats
-        self.words += cost.words
-        self.penalty += cost.penalty
-        self.floor += cost.floor
-        self.entropy += cost.entropy
-        self.advantage += cost.advantage
-        self.reward += cost.reward
-        self.norm += gradient_norm
-        self.captions += captions
-        self.steps += 1
-
-    def means(self) -> dict[str, float]:
-        return {
-            "nats_per_word": self.nats / self.words,
-            "penalty_excess": (self.penalty - self.floor) / self.steps,
-            "penalty_floor": self.floor / self.steps,
-            "entropy_nats": self.entropy / self.words,
-            "advantage_nats": self.advantage / self.steps,
-            "reward": self.reward / self.steps,
-            "gradient_norm": self.norm / self.steps,
-            "captions_per_second": self.captions / (time.perf_counter() - self.begin),
-        }
-
-
 def _is_tuned(name: str) -> bool:
     """Whether a tensor of the decoder belongs to the encoder's tuned stages."""
     return name.startswith("upper.")
@@ -614,31 +491,3 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {
         name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)
     }
-
-
-@dataclass
-class _Asked:
-    to_stop: bool = False
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[_Asked]:
-    """Let Ctrl-C, SIGTERM and a closed terminal wait for the end of a step; a second does not."""
-    asked = _Asked()
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        if asked.to_stop:
-            raise KeyboardInterrupt
-        asked.to_stop = True
-
-    signals = [
-        signal.SIGINT,
-        signal.SIGTERM,
-        *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
-    ]
-    before = {number: signal.signal(number, hear) for number in signals}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

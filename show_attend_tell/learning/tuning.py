@@ -33,8 +33,8 @@ from show_attend_tell.files import cannot_write, write_text
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.history import Event
 from show_attend_tell.learning.recipe import Recipe, example_of, parse_value, vary
-from show_attend_tell.learning.run import BEST
-from show_attend_tell.learning.trainer import refuse_other_encoder, train
+from show_attend_tell.learning.run import BEST, refuse_other_encoder
+from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.tuning_chart import draw_study
 
 Values = CategoricalDistribution | FloatDistribution | IntDistribution
