@@ -135,11 +135,11 @@ def prepare(
     work = Preparation(
         dataset, out, network, views=views, tuned=asked.tuned if tuned is None else tuned
     )
-    places, depth = work.store.index.stored
+    rows, columns = work.encoder.grid
     total, waiting = len(work.store.seen), len(work.waiting)
     things = "pictures" if views == 1 else "views of pictures"
     say.print(
-        f"[bold]{network.name}[/]: {places} places × {depth} numbers each, "
+        f"[bold]{network.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
         f"{total:,} {things}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
     )
     if waiting < total:
