@@ -81,7 +81,7 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teach
 
 def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encoder:
     """The whole encoder that features were made by, as it was before any tuning."""
-    if features.weights_hash.startswith("random-seed-"):
+    if weights is None and features.weights_hash.startswith("random-seed-"):
         weights = features.weights_hash.partition(PLUS)[0].replace("random-seed-", "random:")
     encoder = make_encoder(
         features.encoder,
