@@ -52,14 +52,15 @@ def test_random_lengths_come_in_proportion_to_their_captions() -> None:
 
 
 @given(
-    pictures=st.lists(st.integers(0, 30), min_size=1, max_size=200),
+    captions=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=200),
     size=st.integers(1, 20),
     seed=st.integers(0, 1000),
 )
 def test_a_batch_of_pictures_holds_all_captions_of_each_side_by_side(
-    pictures: list[int], size: int, seed: int
+    captions: list[tuple[int, int]], size: int, seed: int
 ) -> None:
-    batches = picture_batches(pictures, size, (seed, 0))
+    pictures, lengths = map(list, zip(*captions, strict=True))
+    batches = picture_batches(pictures, lengths, size, (seed, 0))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pictures)))
     for batch in batches:
         told = [pictures[i] for i in batch]
@@ -68,13 +69,24 @@ def test_a_batch_of_pictures_holds_all_captions_of_each_side_by_side(
         assert told == [picture for picture in distinct for _ in range(count)]
         assert pictures.count(told[0]) == count
         assert len(batch) <= max(size, count)
+        for one in batch.reshape(-1, count):  # the longest first
+            own = [lengths[i] for i in one]
+            assert own == sorted(own, reverse=True)
+
+
+def test_pictures_with_captions_as_long_come_together() -> None:
+    lengths = np.random.default_rng(0).integers(5, 25, 3000).tolist()
+    batches = picture_batches([i // 5 for i in range(3000)], lengths, 65, (1, 0))
+    words = [np.array(lengths)[batch].reshape(-1, 5).sum(axis=1) for batch in batches]
+    within = np.mean([one.var() for one in words])
+    assert within < 0.2 * np.concatenate(words).var()
 
 
 def test_batches_of_pictures_follow_seed_and_epoch() -> None:
     pictures = [i // 5 for i in range(300)]
 
     def order(epoch: int) -> list[list[int]]:
-        return [batch.tolist() for batch in picture_batches(pictures, 20, (1, epoch))]
+        return [b.tolist() for b in picture_batches(pictures, [9] * 300, 20, (1, epoch))]
 
     assert order(0) == order(0)
     assert order(0) != order(1)

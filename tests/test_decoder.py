@@ -230,6 +230,30 @@ def test_padding_and_a_second_sentence_never_change_a_loss(teachable: Teachable)
     assert torch.allclose(cost_of(teachable, annotations, padded), (alone + other) / 2)
 
 
+def test_captions_of_one_picture_cost_what_each_costs_alone(teachable: Teachable) -> None:
+    """Of any lengths, in any order, and to the last gradient."""
+    annotations, captions = world(captions=6, steps=6)
+    annotations = annotations[:2]  # three captions of each
+    for row, length in enumerate((6, 2, 4, 1, 5, 3)):
+        captions[row, length:] = PADDING
+    together = gradients_of(teachable, cost_of(teachable, annotations, captions))
+    alone = [
+        gradients_of(teachable, cost_of(teachable, annotations[i // 3 : i // 3 + 1], caption))
+        for i, caption in enumerate(captions.split(1))
+    ]
+    for name, gradient in together.items():
+        mean = torch.stack([one[name] for one in alone]).mean(0)
+        assert torch.allclose(gradient, mean, atol=1e-12), name
+
+
+def gradients_of(teachable: Teachable, cost: Tensor) -> dict[str, Tensor]:
+    """Of the cost itself and of every weight that it depends on."""
+    teachable.zero_grad()
+    cost.backward()  # type: ignore[no-untyped-call]
+    weights = {n: p.grad.clone() for n, p in teachable.named_parameters() if p.grad is not None}
+    return {"cost": cost.detach(), **weights}
+
+
 def test_a_rival_does_not_care_where_things_are(rival: Teachable) -> None:
     annotations, captions = world()
     shuffled = annotations[:, torch.randperm(PLACES)]

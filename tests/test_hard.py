@@ -16,9 +16,9 @@ from show_attend_tell.learning.decoder import PADDING, Decoder
 from show_attend_tell.learning.hard import (
     KEPT,
     Baseline,
-    Glances,
     WordsCost,
     expected_cost,
+    glance,
     hard_cost,
     sampled_cost,
 )
@@ -48,17 +48,16 @@ def captions(count: int) -> Tensor:
     return torch.randint(0, WORDS, (count, STEPS), generator=torch.Generator().manual_seed(5))
 
 
-class Given(Glances):
+class Given:
     """Looks where the test says."""
 
     def __init__(self, path: tuple[int, ...]) -> None:
-        super().__init__(torch.Generator())
-        self.path = path
+        self.path = iter(path)
 
     def __call__(self, alpha: Tensor) -> Tensor:
-        place = torch.full((len(alpha), 1), self.path[len(self.places)])
-        self.places.append(place.squeeze(1))
-        return torch.zeros_like(alpha).scatter_(1, place, 1.0)
+        weights = torch.zeros_like(alpha)
+        weights[:, next(self.path)] = 1
+        return weights
 
 
 class Fixed(Baseline):
@@ -119,10 +118,9 @@ def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
 
 def probability_of(decoder: Decoder, annotations: Tensor, words: Tensor, path: tuple[int, ...]):
     """p(s | a), log p(y | s, a) and the entropies Σ_t H(α_t) along the way, each (captions,)."""
-    glances = Given(path)
-    lesson = decoder.teach(annotations, words, choose=glances)
+    lesson = decoder.teach(annotations, words, choose=Given(path))
     cost = log_likelihood(decoder, lesson.readout, words)
-    chosen = lesson.alphas.gather(2, torch.stack(glances.places, 1).unsqueeze(2)).squeeze(2)
+    chosen = lesson.alphas[:, torch.arange(STEPS), torch.tensor(path)]
     return chosen.prod(1), cost, entropy(lesson.alphas).sum(1)
 
 
@@ -271,7 +269,7 @@ def test_the_parts_of_a_batch_have_their_share_of_it(decoder: Decoder) -> None:
         annotations[~coins],
         words[~coins],
         words_cost_of(decoder),
-        Glances(dice),
+        partial(glance, dice=dice),
         Fixed(0.0),
         rule_of(samples=2, reward_weight=0.0, entropy_weight=0.7),
     )
@@ -295,6 +293,23 @@ def test_a_batch_has_the_mean_of_its_captions(decoder: Decoder) -> None:
     ]
     mean = {name: torch.stack([s[name] for s in singles]).mean(0) for name in found}
     assert_same(found, mean)
+
+
+def test_captions_of_one_picture_share_its_coin_and_nothing_else(decoder: Decoder) -> None:
+    annotations, words = pictures(2), captions(6)
+    words[1, 2:] = words[4, 1:] = PADDING
+    path = (2, 0, 1)
+    together = cost_of(decoder, annotations, words, path, Fixed(-3.0), entropy_weight=0.7)
+    each = annotations.repeat_interleave(3, dim=0)
+    apart = cost_of(decoder, each, words, path, Fixed(-3.0), entropy_weight=0.7)
+    assert_same(gradients_of(decoder, together.loss), gradients_of(decoder, apart.loss))
+
+    many = pictures(1).expand(1000, -1, -1), captions(2).repeat(1000, 1)
+    dice = torch.Generator().manual_seed(1)
+    cost = drawn_cost(decoder, *many, dice, Fixed(0.0), samples=3, expected_share=0.5)
+    by_value = (3 * 2000 - len(cost.told)) / 2
+    assert 900 < by_value < 1100
+    assert by_value % 2 == 0  # both captions of a picture
 
 
 def test_words_behind_the_end_change_nothing(decoder: Decoder) -> None:

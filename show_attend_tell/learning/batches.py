@@ -14,6 +14,9 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.decoder import PADDING
 
 Batch = npt.NDArray[np.int64]  # which captions
+NEAR = (
+    8  # batches of pictures that are sorted among themselves: four fifths of what sorting all saves
+)
 
 
 @dataclass
@@ -81,13 +84,18 @@ def epoch_batches(
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def picture_batches(pictures: Sequence[int], size: int, seed: Sequence[int]) -> list[Batch]:
+def picture_batches(
+    pictures: Sequence[int], lengths: Sequence[int], size: int, seed: Sequence[int]
+) -> list[Batch]:
     """Cut the captions into batches of whole pictures, in an order drawn from the seed.
+
+    Pictures whose captions are about as long are put together, as far as chance has brought them
+    near, so that not many steps are taken for the longest captions alone.
 
     Parameters
     ----------
-    pictures
-        The picture of each caption.
+    pictures, lengths
+        The picture of each caption, and its words.
     size
         Captions of a batch, or fewer: as many whole pictures as fit, one at least.
     seed
@@ -95,19 +103,23 @@ def picture_batches(pictures: Sequence[int], size: int, seed: Sequence[int]) -> 
 
     Returns
     -------
-    list of index arrays; the captions of a picture lie side by side, and all pictures of a batch
-    have equally many.
+    list of index arrays; the captions of a picture lie side by side, the longest first, and all
+    pictures of a batch have equally many.
     """
     captions_of: dict[int, list[int]] = defaultdict(list)
-    for caption, picture in enumerate(pictures):
-        captions_of[picture].append(caption)
+    for caption in sorted(range(len(pictures)), key=lambda caption: -lengths[caption]):
+        captions_of[pictures[caption]].append(caption)
     of_count: dict[int, list[list[int]]] = defaultdict(list)
     for captions in captions_of.values():
         of_count[len(captions)].append(captions)
     random = np.random.default_rng(list(seed))
+    words = np.array(lengths)
     batches = []
     for count, piles in sorted(of_count.items()):
         shuffled = random.permutation(np.array(piles))
         fit = max(1, size // count)
-        batches += [shuffled[i : i + fit].reshape(-1) for i in range(0, len(shuffled), fit)]
+        for start in range(0, len(shuffled), fit * NEAR):
+            near = shuffled[start : start + fit * NEAR]
+            near = near[np.argsort(words[near].sum(axis=1), kind="stable")]
+            batches += [near[i : i + fit].reshape(-1) for i in range(0, len(near), fit)]
     return [batches[i] for i in random.permutation(len(batches))]

@@ -5,7 +5,7 @@ Bias terms, which the paper leaves out for readability, are there. The first ste
 word: its embedding is zero, as in the authors' code.
 
 What does not depend on the recurrence is done once per batch: the words' share of the gates before
-the loop, the readout and the logits after it.
+the loop, the readout and the logits after it. Captions that have ended take no further part in it.
 """
 
 from abc import ABC, abstractmethod
@@ -43,10 +43,11 @@ class State(NamedTuple):
 
 @dataclass
 class Lesson:
-    """What `Decoder.teach` hands to the objective."""
+    """What `Decoder.teach` hands to the objective; behind a caption's end there are zeros."""
 
     readout: Tensor  # (batch, steps, m); `softmax_layer` makes logits of it
     alphas: Tensor  # (batch, steps, L)
+    weights: Tensor  # (batch, steps, L), what was looked at: alpha itself, or what was chosen
     gates: Tensor  # (batch, steps)
 
 
@@ -188,7 +189,8 @@ class Decoder(Teachable):
         """
         x = self.embedding(words)
         share = self.word_gates(x) if word_gates is None else word_gates[words]
-        state, z = self._step(places, state, share, weights, gate, Gathered())
+        z = self.attention.context(places, weights, gate)
+        state = self._step(state, share, z, Gathered())
         readout = self._readout(x, state.h, z, Dropout(0.0, None))
         return state, nn.functional.linear(readout, *self.softmax_layer())
 
@@ -214,39 +216,45 @@ class Decoder(Teachable):
             takes alpha itself.
         """
         places, state = self.start(annotations, generator)
-        of_each = len(captions) // len(annotations)
+        pictures, of_each = len(annotations), len(captions) // len(annotations)
         state = State(*(part.repeat_interleave(of_each, dim=0) for part in state))
-        x = self.embedding(words_before(captions, self.words))  # (B, T, m)
-        word_gates = self.word_gates(x)  # (B, T, 4n)
+        told = captions != PADDING  # (B, T)
+        step, row = told.t().nonzero(as_tuple=True)  # of every word, the first words first
+        counts = [count for count in told.sum(dim=0).tolist() if count]
+        x = self.embedding(words_before(captions, self.words)[row, step])  # (words, m)
+        shares, rows_of = torch.split(self.word_gates(x), counts), torch.split(row, counts)
         gathered = Gathered()
-        alphas, gates, hs, zs = [], [], [], []
-        for share in word_gates.unbind(1):
-            alpha, gate = self.look(places, state)
-            state, z = self._step(places, state, share, choose(alpha), gate, gathered)
-            alphas.append(alpha)
-            gates.append(gate)
-            hs.append(state.h)
-            zs.append(z)
-        keep = Dropout(self.dropout, generator)
-        readout = self._readout(x, torch.stack(hs, 1), torch.stack(zs, 1), keep)
-        return Lesson(readout, torch.stack(alphas, 1), torch.stack(gates, 1))
+        steps = []
+        for share, rows in zip(shares, rows_of, strict=True):
+            # The attention wants as many rows of each picture: those up to the last that goes on.
+            width = int((rows % of_each).max()) + 1
+            going = rows // of_each * width + rows % of_each  # the place of each among them
+            h, c = (
+                part.view(pictures, -1, part.shape[1])[:, :width].flatten(0, 1) for part in state
+            )
+            alpha, gate = self.look(places, State(h, c))
+            weights = choose(alpha)
+            z = self.attention.context(places, weights, gate)
+            of_going = [part.index_select(0, going) for part in (h, c, z, alpha, weights, gate)]
+            now = self._step(State(*of_going[:2]), share, of_going[2], gathered)
+            steps.append((now.h, *of_going[2:]))
+            state = State(*(torch.zeros_like(h).index_copy(0, going, part) for part in now))
+        h, z, alphas, weights, gates = (torch.cat(parts) for parts in zip(*steps, strict=True))
+        readout = self._readout(x, h, z, Dropout(self.dropout, generator))
 
-    def _step(
-        self,
-        places: Places,
-        state: State,
-        word_gates: Tensor,
-        weights: Tensor,
-        gate: Tensor,
-        gathered: Gathered,
-    ) -> tuple[State, Tensor]:
-        z = self.attention.context(places, weights, gate)
+        def laid_out(of_words: Tensor) -> Tensor:
+            whole = of_words.new_zeros(*captions.shape, *of_words.shape[1:])
+            return whole.index_put((row, step), of_words)
+
+        return Lesson(*map(laid_out, (readout, alphas, weights, gates)))
+
+    def _step(self, state: State, word_gates: Tensor, z: Tensor, gathered: Gathered) -> State:
         both = torch.cat([state.h, z], dim=1)  # (rows, n + D)
         total = word_gates + shared_product(both, self.recurrent_gates.weight.t(), gathered)
         i, f, o, g = total.chunk(4, dim=1)  # equation 1
         c = torch.sigmoid(f) * state.c + torch.sigmoid(i) * torch.tanh(g)  # equation 2
         h = torch.sigmoid(o) * torch.tanh(c)  # equation 3
-        return State(h, c), z
+        return State(h, c)
 
     def _readout(self, x: Tensor, h: Tensor, z: Tensor, keep: "Dropout") -> Tensor:
         """E y + L_h h + L_z ẑ of equation 7; `squash` is the authors' tanh, if asked for."""

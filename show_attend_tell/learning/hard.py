@@ -12,6 +12,7 @@ samples are replaced by their expected value α; it is then taught once, not N t
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -25,18 +26,10 @@ KEPT = 0.9  # b_k = 0.9 b_{k−1} + 0.1 log p(y | s̃_k, a)
 WordsCost = Callable[[Lesson, Tensor], Cost]  # `soft_cost`, given all but lesson and captions
 
 
-class Glances:
-    """Where captions look while they are taught: s̃_t ~ Multinoulli(α_t)."""
-
-    def __init__(self, dice: torch.Generator) -> None:
-        self.dice = dice
-        self.places: list[Tensor] = []  # a step: (rows,)
-
-    def __call__(self, alpha: Tensor) -> Tensor:
-        """The weights that stand for alpha in this step, all on one place: (rows, L)."""
-        place = torch.multinomial(alpha.detach(), 1, generator=self.dice)
-        self.places.append(place.squeeze(1))
-        return torch.zeros_like(alpha).scatter_(1, place, 1.0)
+def glance(alpha: Tensor, dice: torch.Generator) -> Tensor:
+    """Where captions look in a step, s̃_t ~ Multinoulli(α_t), all weight on it: (rows, L)."""
+    place = torch.multinomial(alpha.detach(), 1, generator=dice)
+    return torch.zeros_like(alpha).scatter_(1, place, 1.0)
 
 
 class Baseline:
@@ -93,32 +86,25 @@ def hard_cost(
     Parameters
     ----------
     annotations, captions
-        (batch, L, D) and (batch, steps).
+        (pictures, L, D) and (batch, steps), as `Teachable.teach` takes them.
     words_cost
         What the words cost, however they were looked for.
     dice, dropout
         What the coins and places, and what the dropped numbers, are drawn from.
     """
-    is_expected = torch.rand(len(captions), generator=dice) < rule.expected_share
+    pictures = len(annotations)
+    is_expected = torch.rand(pictures, generator=dice) < rule.expected_share
+    of_pictures = captions.view(pictures, -1, captions.shape[1])
     parts = []
-    if not is_expected.all():
-        some = ~is_expected
-        cost = sampled_cost(
-            decoder,
-            annotations[some],
-            captions[some],
-            words_cost,
-            Glances(dice),
-            baseline,
-            rule,
-            dropout,
-        )
-        parts.append((int(some.sum()) / len(captions), cost))
-    if is_expected.any():
-        cost = expected_cost(
-            decoder, annotations[is_expected], captions[is_expected], words_cost, rule, dropout
-        )
-        parts.append((int(is_expected.sum()) / len(captions), cost))
+    for some in (~is_expected, is_expected):
+        if not some.any():
+            continue
+        given = decoder, annotations[some], of_pictures[some].flatten(0, 1), words_cost
+        if some is is_expected:
+            cost = expected_cost(*given, rule, dropout)
+        else:
+            cost = sampled_cost(*given, partial(glance, dice=dice), baseline, rule, dropout)
+        parts.append((int(some.sum()) / pictures, cost))
     return _together(parts)
 
 
@@ -127,17 +113,17 @@ def sampled_cost(
     annotations: Tensor,
     captions: Tensor,
     words_cost: WordsCost,
-    glances: Glances,
+    choose: Callable[[Tensor], Tensor],
     baseline: Baseline,
     rule: HardSection,
     dropout: torch.Generator | None = None,
 ) -> Cost:
     """All terms, with N samples for each caption, which lie side by side as rows."""
     rows = captions.repeat_interleave(rule.samples, dim=0)
-    lesson = decoder.teach(annotations, rows, dropout, glances)
+    lesson = decoder.teach(annotations, rows, dropout, choose)
     cost = words_cost(lesson, rows)
-    places = torch.stack(glances.places, 1)  # (rows, T)
-    log_chosen = lesson.alphas.gather(2, places.unsqueeze(2)).squeeze(2).log()  # log p(s̃_t | …)
+    chosen = (lesson.weights * lesson.alphas).sum(2)  # p(s̃_t | …): (rows, T)
+    log_chosen = chosen.where(cost.told, 1.0).log()
     rewards, words = _rewards(cost.log_probs, cost.told, rule.reward)
     advantage = rewards - baseline.expect(rewards, words, rule.samples)
     reward = torch.where(cost.told, advantage * log_chosen, 0.0).sum() / len(rows)

@@ -104,8 +104,8 @@ class TrainingSection(_Section):
     """The objective (equation 14) and the walk down it."""
 
     batch: PositiveInt = 64  # captions of one length in a mini-batch (section 4.3)
-    # "length" (paper), or "pictures": all captions of each picture side by side, padded, so that
-    # tuned stages see a picture once for all of its captions.
+    # "length" (paper), or "pictures": all captions of each picture side by side, so that a picture
+    # is read and narrowed, and tuned stages see it, once for all of its captions.
     batch_of: Literal["length", "pictures"] = "length"
     optimiser: Literal["rmsprop", "adam"] = "adam"  # paper: RMSProp for Flickr8k, else Adam
     learning_rate: PositiveFloat = 4e-4
@@ -306,11 +306,6 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
         raise _refuse(
             f"{sources['encoder.tuned']}: encoder.tuned is of no use with model.attention = "
             f'"{recipe.model.attention}"; leave it out'
-        )
-    if recipe.model.attention not in ("soft", "mean") and recipe.training.batch_of == "pictures":
-        raise _refuse(
-            f'{sources["training.batch_of"]}: training.batch_of = "pictures" is for soft attention '
-            f'and mean features, not for model.attention = "{recipe.model.attention}"; leave it out'
         )
     if recipe.model.tied and recipe.model.attention == "log-bilinear":
         raise _refuse(

@@ -62,7 +62,7 @@ class Blind(Teachable):
         batch, steps, _ = readout.shape
         L = annotations.shape[1]
         even = readout.new_full((batch, steps, L), 1 / L)
-        return Lesson(readout, even, readout.new_zeros(batch, steps))
+        return Lesson(readout, even, even, readout.new_zeros(batch, steps))
 
 
 class Nic(Blind):
@@ -113,8 +113,10 @@ class Nic(Blind):
     ) -> Lesson:
         """Run through given captions; there is nothing to choose."""
         _, state = self.start(annotations, generator)
+        of_each = len(captions) // len(annotations)
+        before = tuple(part.repeat_interleave(of_each, dim=0).unsqueeze(0) for part in state)
         x = self.embedding(words_before(captions, self.words))  # (B, T, m)
-        hs, _ = self.lstm(x, tuple(part.unsqueeze(0) for part in state))
+        hs, _ = self.lstm(x, before)
         readout = self._readout(x, hs, Dropout(self.dropout, generator))
         return self._lesson(readout, annotations)
 
@@ -169,5 +171,6 @@ class LogBilinear(Blind):
         before = words_before(captions, self.words)
         none = before[:, :1].expand(-1, WINDOW - 1)  # before the first word there is none
         windows = torch.cat([none, before], dim=1).unfold(1, WINDOW, 1)  # (B, T, n)
-        guess = self.context(self.embedding(windows).flatten(2)) + state.c.unsqueeze(1)
+        picture = state.c.repeat_interleave(len(captions) // len(annotations), dim=0)
+        guess = self.context(self.embedding(windows).flatten(2)) + picture.unsqueeze(1)
         return self._lesson(Dropout(self.dropout, generator)(guess), annotations)

@@ -232,7 +232,7 @@ class Trainer:
     def _batches(self, captions: Captions, size: int, seed: Sequence[int]) -> list[Batch]:
         training = self.recipe.training
         if training.batch_of == "pictures":
-            return picture_batches(captions.rows, size, seed)
+            return picture_batches(captions.rows, captions.lengths(), size, seed)
         return epoch_batches(captions.lengths(), size, seed, order=training.length_order)
 
     def _epoch(self, asked: Asked) -> None:
