@@ -140,6 +140,8 @@ def test_looks_differ(sat: Sat, folder: Path) -> None:
         (["--resume"], "need --out"),
         (["--out", "x", "--resume", "--existing", "overwrite"], "choose one"),
         (["--sample", "--beam", "3"], "choose one"),
+        (["--sample", "--votes", "3"], "choose one"),
+        (["--votes", "-3"], "votes is -3; it must be 0 or more"),
         (["--temperature", "2"], "needs --sample"),
         (["--sample", "--temperature", "0"], "it must be above 0"),
         (["--beam", "2", "--n-best", "3"], "at most beam"),

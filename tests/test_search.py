@@ -375,6 +375,16 @@ def test_a_seed_gives_the_same_samples_again_and_another_seed_others() -> None:
     ]
 
 
+def test_words_are_drawn_among_the_likeliest_alone() -> None:
+    model, picture = ToyModel(vocabulary_size=12, sharpness=0.3), pictures(1)
+    memory, state = model.start(picture)
+    first = (memory, state, *model.look(memory, state), np.array([model.start_word]))
+    likeliest = model.advance(*first, best=4)[2][0].tolist()
+    search = Search(temperature=1.0, n_best=300, max_words=1, among=4)
+    (told,) = tell(model, picture, search)
+    assert {one.words[0] for one in told} == set(likeliest) - {END, UNKNOWN}
+
+
 def test_a_low_temperature_is_greedy() -> None:
     model, batch = ToyModel(), pictures(10)
     greedy = tell(model, batch, Search(beam=1))
@@ -465,6 +475,8 @@ def test_ties_go_to_the_lower_index() -> None:
         ({"max_words": 0}, "max_words is 0; it must be at least 1"),
         ({"min_words": 9, "max_words": 8}, "min_words is 9; it must be from 0 to max_words (8)"),
         ({"temperature": 0.0}, "temperature is 0.0; it must be above 0"),
+        ({"among": 0}, "among is 0; it must be at least 1"),
+        ({"votes": -1}, "votes is -1; it must be 0 or more"),
         ({"seed": -1}, "seed is -1; it must be 0 or more"),
         ({"look": "hard"}, "look is hard; it must be one of expected, most-likely, sampled"),
     ],

@@ -31,6 +31,7 @@ from show_attend_tell.cli.options import (
     SplitOption,
     StoreArgument,
     ThreadsOption,
+    VotesOption,
     open_dataset,
     search_of,
 )
@@ -375,6 +376,7 @@ def evaluate(
     split: SplitOption = "dev",
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
+    votes: VotesOption = None,
     look: LookOption = None,
     out: Annotated[
         Path | None,
@@ -420,7 +422,7 @@ def evaluate(
     refuse(bool(with_ and grounding), "--grounding watches one model; leave --with out")
     model, *others = map(Run.open, together)
     opened = FeatureStore.open(store)
-    search = search_of(model, beam, length_power, look)
+    search = search_of(model, beam, length_power, look, votes)
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
         result = evaluation.evaluate(
@@ -447,6 +449,7 @@ def report(
     split: SplitOption = "dev",
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
+    votes: VotesOption = None,
     look: LookOption = None,
     out: Annotated[
         Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
@@ -484,7 +487,7 @@ def report(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    search = search_of(model, beam, length_power, look)
+    search = search_of(model, beam, length_power, look, votes)
     refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
     page = out or run / f"report-{split}.html"
     make_room(page)

@@ -103,6 +103,14 @@ LengthPowerOption = Annotated[
         help="Divide scores by length to this power; 0 is the raw sum.", show_default="the recipe's"
     ),
 ]
+VotesOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Draw this many sentences and tell the one of the beam's that agrees best with them; "
+        "0: the likeliest. 30 is good, and takes two to three times as long.",
+        show_default="the recipe's",
+    ),
+]
 LookOption = Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")]
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 OwnFeaturesArgument = Annotated[
@@ -127,12 +135,21 @@ ModelsOption = Annotated[
 
 
 def search_of(
-    run: "Run", beam: int | None, length_power: float | None, look: Look | None
+    run: "Run",
+    beam: int | None,
+    length_power: float | None,
+    look: Look | None,
+    votes: int | None,
 ) -> "Search":
     """The search of a run's recipe, but for what was asked for."""
     from show_attend_tell.telling.search import Search
 
-    asked = {"beam": beam, "length_power": length_power, "look": look and look.value}
+    asked = {
+        "beam": beam,
+        "length_power": length_power,
+        "look": look and look.value,
+        "votes": votes,
+    }
     return Search(
         **run.recipe.search.model_dump()
         | {name: value for name, value in asked.items() if value is not None}

@@ -32,6 +32,14 @@ def caption(
         int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
     ] = None,
     n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
+    votes: Annotated[
+        int | None,
+        typer.Option(
+            help="Draw this many captions and tell the one of the beam's that agrees best with "
+            "them; 0: the likeliest.",
+            show_default="the model's",
+        ),
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw captions at random instead of searching.")
     ] = False,
@@ -86,6 +94,7 @@ def caption(
         "--resume is --existing skip; choose one",
     )
     refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
+    refuse(sample and votes is not None, "--sample draws captions without --votes; choose one")
     refuse(temperature is not None and not sample, "--temperature needs --sample")
     form = FORMS["json" if json else "csv" if csv else "text"]
     kept = Existing.skip if resume else existing or Existing.fail
@@ -99,6 +108,7 @@ def caption(
         temperature=(1.0 if temperature is None else temperature) if sample else None,
         seed=seed,
         look=look.value if look else captioner.search.look,
+        votes=captioner.search.votes if votes is None else votes,
     )
     names, sources = list_pictures(pictures)
     failed = 0

@@ -18,8 +18,9 @@ from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
+from show_attend_tell.telling.consensus import tell
 from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
-from show_attend_tell.telling.search import Search, Told, tell
+from show_attend_tell.telling.search import Search, Told
 
 PICTURES_AT_ONCE = 50
 
@@ -145,6 +146,7 @@ def write_evaluation(
             "length_power": search.length_power,
             "max_words": search.max_words,
             "look": search.look,
+            "votes": search.votes,
         },
         "model": {
             "epoch": run.meta["epoch"],

@@ -98,6 +98,7 @@ def export_model(
         length_power=search.length_power,
         max_words=search.max_words,
         look=search.look,
+        votes=search.votes,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={
             "encoder": features.encoder,

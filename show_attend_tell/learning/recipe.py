@@ -162,6 +162,9 @@ class SearchSection(_Section):
     length_power: NonNegativeFloat = 0.0  # score divided by length to this power; 0.0: raw sum
     max_words: PositiveInt = 30
     look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
+    # Sentences drawn to choose among the beam's by; 0: the likeliest is told. Dev scores while
+    # training are without.
+    votes: NonNegativeInt = 0
 
 
 class Recipe(_Section):

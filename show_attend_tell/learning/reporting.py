@@ -139,6 +139,7 @@ def _about(
         f"{written:%d %B %Y}",
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
         "Search": f"beam {search.beam}, length power {search.length_power:g}, "
+        f"{f'{search.votes} votes, ' if search.votes else ''}"
         f"look {search.look}, at most {search.max_words} words",
     }
 

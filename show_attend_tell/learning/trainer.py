@@ -374,7 +374,7 @@ class Trainer:
     def _score(self, judged: Teachable) -> tuple[float, Event]:
         """What chooses the best epoch, more being better, and all that is told of this one."""
         rows = self.store.rows("dev")
-        search = Search(**self.recipe.search.model_dump())
+        search = Search(**self.recipe.search.model_dump() | {"votes": 0})
         captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
         look, epoch = self.recipe.search.look, self.place.epoch + 1
         draw_sheet(self.store, self.vocabulary, told, look, self.folder, epoch)

@@ -23,10 +23,11 @@ from show_attend_tell.data.pictures import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
 from show_attend_tell.telling.caption import Caption, Looked
+from show_attend_tell.telling.consensus import tell
 from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.model import Floats
-from show_attend_tell.telling.search import Search, tell
+from show_attend_tell.telling.search import Search
 
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
 
@@ -69,6 +70,7 @@ class Captioner:
             length_power=facts.length_power,
             max_words=facts.max_words,
             look=facts.look,
+            votes=facts.votes,
         )
 
     @overload

@@ -46,6 +46,7 @@ class ModelFacts(BaseModel):
     length_power: float
     max_words: int
     look: Look = "expected"
+    votes: int = 0
     files: dict[str, str]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions
     example: Example | None = None  # for `sat doctor`

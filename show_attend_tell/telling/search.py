@@ -35,10 +35,13 @@ class Search:
     allow_unknown: bool = False
     allow_repeats: bool = False  # the same word twice in a row
     temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
+    among: int | None = None  # sampling: draw from this many likeliest words only; None: from all
     seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
     # What is put in the place of the model's attention: alpha itself, its most likely place, a
     # place drawn from it, or what a person's function returns.
     look: Look | Pointing = "expected"
+    # Sentences drawn to choose among the beam's by, see `consensus`; 0: the likeliest is told.
+    votes: int = 0
 
     def __post_init__(self) -> None:
         sampling = self.temperature is not None
@@ -64,6 +67,8 @@ class Search:
             self.temperature,
             "above 0 (for greedy search set beam to 1 and no temperature)",
         )
+        _require(self.among is None or self.among >= 1, "among", self.among, "at least 1")
+        _require(self.votes >= 0, "votes", self.votes, "0 or more")
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
         looks = get_args(Look)
         _require(
@@ -183,7 +188,8 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
     sampling = search.temperature is not None
     width = search.n_best if sampling else search.beam
     # Room for what may be forbidden: the end, the unknown word, a repetition.
-    best = model.vocabulary_size if sampling else min(width + 3, model.vocabulary_size)
+    enough = search.among if sampling else width + 3
+    best = min(enough or model.vocabulary_size, model.vocabulary_size)
     random = np.random.default_rng(search.seed)
 
     memory, state = model.start(annotations)

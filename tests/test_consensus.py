@@ -1,0 +1,116 @@
+"""Choosing among the sentences of a beam by what the model tells otherwise."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from show_attend_tell.telling import consensus, search
+from show_attend_tell.telling.consensus import Phrases, agreement
+from show_attend_tell.telling.model import Arrays, Floats, Integers
+from show_attend_tell.telling.search import Search
+from tests.test_search import END, ToyModel, pictures, same
+
+ODD, LEFT, RIGHT = 2, 3, 4  # first words; the last two are followed by the same three
+TAIL = (5, 6, 7)
+
+
+@dataclass
+class Quarrelling:
+    """Tells one short sentence oftener than each of two long ones that nearly agree."""
+
+    vocabulary_size: int = 8
+    start_word: int = 8
+    end_word: int = END
+    unknown_word: int = 1
+
+    def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
+        return (annotations,), (np.zeros(len(annotations)),)
+
+    def look(self, memory: Arrays, state: Arrays) -> tuple[Floats, Floats]:
+        return np.ones((len(state[0]), 1)), np.ones(len(state[0]))
+
+    def advance(
+        self,
+        memory: Arrays,
+        state: Arrays,
+        weights: Floats,
+        gate: Floats,
+        words: Integers,
+        best: int,
+    ) -> tuple[Arrays, Floats, Integers]:
+        probs = np.full((len(words), self.vocabulary_size), 1e-6)
+        for row, word in zip(probs, words.tolist(), strict=True):
+            if word == self.start_word:
+                row[[ODD, LEFT, RIGHT]] = 0.4, 0.3, 0.3
+            elif word in (ODD, TAIL[-1]):
+                row[END] = 1
+            else:
+                row[TAIL[0] if word in (LEFT, RIGHT) else word + 1] = 1
+        ids = np.argsort(-probs, axis=1, kind="stable")[:, :best]
+        return state, np.log(np.take_along_axis(probs, ids, axis=1)), ids
+
+
+def test_what_most_sentences_say_is_told_where_one_odd_sentence_is_likeliest() -> None:
+    model, picture = Quarrelling(), np.zeros((1, 1, 1))
+    how = Search(beam=3, max_words=6)
+    ((likeliest,),) = consensus.tell(model, picture, how)
+    ((agreed,),) = consensus.tell(model, picture, replace(how, votes=40))
+    assert likeliest.words == (ODD,)
+    assert agreed.words in ((LEFT, *TAIL), (RIGHT, *TAIL))
+
+
+def test_without_votes_nothing_changes() -> None:
+    model, batch = ToyModel(), pictures(5)
+    for how in (Search(beam=4, n_best=2), Search(temperature=1.0, n_best=3, votes=9)):
+        plain, told = (module.tell(model, batch, how) for module in (search, consensus))
+        for one, other in zip(plain, told, strict=True):
+            assert all(map(same, one, other))
+
+
+def test_votes_choose_among_the_sentences_of_the_beam() -> None:
+    model, batch = ToyModel(vocabulary_size=9), pictures(6)
+    how = Search(beam=5, n_best=5, length_power=0.7, max_words=8, votes=20)
+    found = search.tell(model, batch, replace(how, votes=0))
+    told = consensus.tell(model, batch, how)
+    for before, after in zip(found, told, strict=True):
+        assert {one.words for one in before} == {one.words for one in after}
+        assert [one.score for one in after] == sorted((one.score for one in after), reverse=True)
+    assert any(a[0].words != b[0].words for a, b in zip(found, told, strict=True))
+    best = consensus.tell(model, batch, replace(how, n_best=2))
+    assert [[one.words for one in ones] for ones in best] == [
+        [one.words for one in ones[:2]] for ones in told
+    ]
+
+
+def test_a_picture_is_told_the_same_alone_and_in_company() -> None:
+    model, batch = ToyModel(vocabulary_size=9), pictures(6)
+    how = Search(beam=4, n_best=3, max_words=8, votes=12)
+    together = consensus.tell(model, batch, how)
+    for i, ones in enumerate(together):
+        (alone,) = consensus.tell(model, batch[i : i + 1], how)
+        assert all(map(same, ones, alone))
+
+
+SENTENCES = st.lists(st.integers(0, 4), min_size=1, max_size=9).map(tuple)
+
+
+@given(one=SENTENCES, other=SENTENCES)
+def test_agreement_lies_between_nothing_and_itself(
+    one: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    assert 0 <= agreement(Phrases(one), Phrases(other)) <= 1 + 1e-12
+    # n-grams that are longer than the sentence are not there to be shared.
+    orders = min(4, len(one))
+    assert agreement(Phrases(one), Phrases(one)) == pytest.approx(orders / 4)
+    if not set(one) & set(other):
+        assert agreement(Phrases(one), Phrases(other)) == 0
+
+
+def test_agreement_by_hand() -> None:
+    one, other = Phrases((5, 6, 7)), Phrases((5, 6, 8, 9))
+    # One word apart; of 3 and 4 words 2 are shared, of 2 and 3 pairs 1, of triples none.
+    cosines = 2 / (3**0.5 * 2) + 1 / (2**0.5 * 3**0.5)
+    assert agreement(one, other) == pytest.approx(cosines / 4 * np.exp(-1 / 72))
