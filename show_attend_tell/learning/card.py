@@ -89,7 +89,9 @@ def _scores(run: Run) -> str:
     return "\n".join(
         [
             f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
-            f"length power {search['length_power']:g}; in percent, CIDEr-D from 0 to 10.",
+            f"length power {search['length_power']:g}, "
+            + (f"{search['votes']} votes" if search.get("votes") else "no votes")
+            + "; in percent, CIDEr-D from 0 to 10.",
             "",
             "| recipe of scoring | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",
             "|---|---|---|---|",
