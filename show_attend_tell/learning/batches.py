@@ -14,9 +14,7 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.decoder import PADDING
 
 Batch = npt.NDArray[np.int64]  # which captions
-NEAR = (
-    8  # batches of pictures that are sorted among themselves: four fifths of what sorting all saves
-)
+NEAR = 8  # batches of pictures sorted among themselves; sorting them all would save little more
 
 
 @dataclass

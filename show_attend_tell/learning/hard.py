@@ -96,14 +96,14 @@ def hard_cost(
     is_expected = torch.rand(pictures, generator=dice) < rule.expected_share
     of_pictures = captions.view(pictures, -1, captions.shape[1])
     parts = []
-    for some in (~is_expected, is_expected):
+    for some, are_sampled in ((~is_expected, True), (is_expected, False)):
         if not some.any():
             continue
         given = decoder, annotations[some], of_pictures[some].flatten(0, 1), words_cost
-        if some is is_expected:
-            cost = expected_cost(*given, rule, dropout)
-        else:
+        if are_sampled:
             cost = sampled_cost(*given, partial(glance, dice=dice), baseline, rule, dropout)
+        else:
+            cost = expected_cost(*given, rule, dropout)
         parts.append((int(some.sum()) / pictures, cost))
     return _together(parts)
 
