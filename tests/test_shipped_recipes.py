@@ -20,6 +20,7 @@ SMALL = (
     "model.word=16",
     "model.attention_width=16",
     "training.epochs=1",
+    "training.batch=20",  # so that there are several lines of the log
     "search.beam=2",
     "search.max_words=12",
 )
