@@ -107,7 +107,7 @@ VotesOption = Annotated[
     int | None,
     typer.Option(
         help="Draw this many sentences and tell the one of the beam's that agrees best with them; "
-        "0: the likeliest. 30 is good, and takes two to three times as long.",
+        "0: the likeliest. 30 is good, and takes three times as long.",
         show_default="the recipe's",
     ),
 ]

@@ -36,7 +36,7 @@ def caption(
         int | None,
         typer.Option(
             help="Draw this many captions and tell the one of the beam's that agrees best with "
-            "them; 0: the likeliest.",
+            "them; 0: the likeliest. With 30 it takes three times as long.",
             show_default="the model's",
         ),
     ] = None,
