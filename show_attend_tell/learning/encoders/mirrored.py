@@ -19,12 +19,13 @@ def mirror(x: Tensor) -> Tensor:
 class Mirrored(Encoder):
     """Twice the work of the encoder that it is made of, and the same grid and depth."""
 
-    def __init__(self, seeing: Encoder) -> None:
+    def __init__(self, seeing: Encoder, maps: int = 1) -> None:
+        """`maps`: how many of the picture lie one behind the other at a place."""
         super().__init__(
             MIRRORED + seeing.name,
             seeing.preprocessing,
             side=seeing.grid[0],
-            depth=seeing.depth,
+            depth=maps * seeing.depth,
         )
         self.seeing = seeing
         self.weights_hash = seeing.weights_hash
@@ -36,20 +37,10 @@ class Mirrored(Encoder):
     def split(self, tuned: int) -> tuple[Encoder, Upper]:
         """Cut off the last stages; the map below has the picture and its mirror image."""
         lower, upper = self.seeing.split(tuned)
-        return _Both(lower), Upper(_MeanOfBoth(upper.stages), lower.grid[0])
+        return _Both(lower, maps=2), Upper(_MeanOfBoth(upper.stages), lower.grid[0])
 
 
-class _Both(Encoder):
-    def __init__(self, seeing: Encoder) -> None:
-        super().__init__(
-            MIRRORED + seeing.name,
-            seeing.preprocessing,
-            side=seeing.grid[0],
-            depth=2 * seeing.depth,
-        )
-        self.seeing = seeing
-        self.weights_hash = seeing.weights_hash
-
+class _Both(Mirrored):
     def feature_map(self, x: Tensor) -> Tensor:
         return torch.cat([self.seeing.feature_map(x), self.seeing.feature_map(mirror(x))], dim=1)
 
