@@ -43,7 +43,7 @@ class State(NamedTuple):
 
 @dataclass
 class Lesson:
-    """What `Decoder.teach` hands to the objective; behind a caption's end there are zeros."""
+    """What `Teachable.teach` hands to the objective; what lies behind a caption's end is void."""
 
     readout: Tensor  # (batch, steps, m); `softmax_layer` makes logits of it
     alphas: Tensor  # (batch, steps, L)
