@@ -221,8 +221,13 @@ class Decoder(Teachable):
         told = captions != PADDING  # (B, T)
         step, row = told.t().nonzero(as_tuple=True)  # of every word, the first words first
         counts = [count for count in told.sum(dim=0).tolist() if count]
-        x = self.embedding(words_before(captions, self.words)[row, step])  # (words, m)
-        shares, rows_of = torch.split(self.word_gates(x), counts), torch.split(row, counts)
+        # A batch has each of its words about three times: their share of the gates is taken once.
+        before, which = words_before(captions, self.words)[row, step].unique(return_inverse=True)
+        embedded = self.embedding(before)
+        x, of_words = (
+            nn.functional.embedding(which, table) for table in (embedded, self.word_gates(embedded))
+        )  # (words, m), (words, 4n)
+        shares, rows_of = torch.split(of_words, counts), torch.split(row, counts)
         gathered = Gathered()
         steps = []
         for share, rows in zip(shares, rows_of, strict=True):
@@ -242,9 +247,9 @@ class Decoder(Teachable):
         h, z, alphas, weights, gates = (torch.cat(parts) for parts in zip(*steps, strict=True))
         readout = self._readout(x, h, z, Dropout(self.dropout, generator))
 
-        def laid_out(of_words: Tensor) -> Tensor:
-            whole = of_words.new_zeros(*captions.shape, *of_words.shape[1:])
-            return whole.index_put((row, step), of_words)
+        def laid_out(told: Tensor) -> Tensor:
+            whole = told.new_zeros(*captions.shape, *told.shape[1:])
+            return whole.index_put((row, step), told)
 
         return Lesson(*map(laid_out, (readout, alphas, weights, gates)))
 
