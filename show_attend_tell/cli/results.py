@@ -1,0 +1,202 @@
+"""The verbs for what a run has come to: evaluate, report, export."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from show_attend_tell.cli.app import app, needs, refuse
+from show_attend_tell.cli.options import (
+    BeamOption,
+    GroundingOption,
+    JsonOption,
+    LengthPowerOption,
+    LookOption,
+    OwnFeaturesArgument,
+    RunArgument,
+    SplitOption,
+    VotesOption,
+    search_of,
+)
+
+
+@app.command()
+def evaluate(
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    votes: VotesOption = None,
+    look: LookOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where scores.json and captions.jsonl go.", show_default="the run folder"
+        ),
+    ] = None,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Another run, to tell together with the first; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    grounding: GroundingOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
+
+    For example:
+
+        sat evaluate runs/soft features/lite2
+
+        sat evaluate runs/soft features/lite2 --split test --beam 3 --length-power 0.7
+
+        sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
+
+        sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
+    """
+    with needs("train"):
+        from show_attend_tell.learning import evaluate as evaluation
+        from show_attend_tell.learning.looking import look_at_boxes
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    together = [run, *(with_ or [])]
+    refuse(
+        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
+        "--with needs --out FOLDER: scores of runs together belong to none of them",
+    )
+    refuse(bool(with_ and grounding), "--grounding watches one model; leave --with out")
+    model, *others = map(Run.open, together)
+    opened = FeatureStore.open(store)
+    search = search_of(model, beam, length_power, look, votes)
+    with terminal.progress() as bar:
+        task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
+        result = evaluation.evaluate(
+            model, opened, split, search, lambda done: bar.advance(task, done), others=others
+        )
+        if grounding:
+            looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
+            looking = look_at_boxes(
+                model, opened, split, grounding, lambda done: bar.advance(looks, done)
+            )
+            result = dataclasses.replace(result, looking=looking)
+    facts = evaluation.write_evaluation(result, model, split, search, out or run, others=others)
+    if json:
+        terminal.print_json(facts)
+        return
+    terminal.print_scores(facts)
+    terminal.console(stderr=True).print(f"captions and scores are in [bold]{out or run}[/]")
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    store: OwnFeaturesArgument,
+    split: SplitOption = "dev",
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    votes: VotesOption = None,
+    look: LookOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
+    ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder the pictures are in now, if not where they were prepared.",
+            show_default=False,
+        ),
+    ] = None,
+    grounding: GroundingOption = None,
+) -> None:
+    """Make one page of how good a trained model is, where it looks and what it gets wrong.
+
+    Scores with intervals, learning curves, the best, median and worst captions with their
+    attention, words told too often, attention over time, whether the model is as sure as it is
+    right, and every mistake. The page opens anywhere and needs no network.
+
+    For example:
+
+        sat report runs/soft features/lite2 --split test
+
+        sat report runs/soft features/lite2 --grounding flickr8k/entities.json.gz --out soft.html
+
+        sat report runs/soft features/lite2 --pictures /where/they/are/now
+    """
+    with needs("train"):
+        from show_attend_tell.learning.reporting import gather
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.files import make_room, write_text
+    from show_attend_tell.report.page import report_page
+
+    model = Run.open(run)
+    opened = FeatureStore.open(store)
+    search = search_of(model, beam, length_power, look, votes)
+    refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
+    page = out or run / f"report-{split}.html"
+    make_room(page)
+    say = terminal.console(stderr=True)
+    say.print(f"the page will be [bold]{terminal.plain(str(page))}[/]", soft_wrap=True)
+    with terminal.progress() as bar:
+
+        def stage(name: str, total: int) -> Callable[[int], None]:
+            return partial(bar.advance, bar.add_task(name, total=total))
+
+        facts = gather(
+            model, opened, split, search, pictures=pictures, boxes=grounding, stage=stage
+        )
+    write_text(page, report_page(facts))
+    if facts.without_picture:
+        say.print(
+            f"{facts.without_picture:,} of {facts.pictures:,} pictures are not there any more; "
+            "--pictures FOLDER says where they are"
+        )
+    say.print(f"done: {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
+    encoder_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder's weights, if it does not bring its own.", show_default=False
+        ),
+    ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option(
+            help="A picture to keep with its caption, for `sat doctor`.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Turn a trained run into a model folder that captions pictures without PyTorch.
+
+    For example:
+
+        sat export runs/soft runs/soft/model
+
+        sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
+    """
+    from show_attend_tell import terminal
+
+    with needs("train"):
+        from show_attend_tell.learning.export import export_model
+        from show_attend_tell.learning.run import Run
+
+    export_model(Run.open(run), out, encoder_weights=encoder_weights, example=example)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    say = terminal.console(stderr=True)
+    say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
+    say.print(f"next: sat caption --model {out} photo.jpg")
