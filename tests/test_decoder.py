@@ -10,7 +10,12 @@ from torch import Tensor
 from show_attend_tell.learning import checkpoint, rivals
 from show_attend_tell.learning.attention import Attention, Places
 from show_attend_tell.learning.decoder import PADDING, Decoder, Teachable
-from show_attend_tell.learning.objectives import double_stochasticity, likelihood, soft_cost
+from show_attend_tell.learning.objectives import (
+    Advice,
+    double_stochasticity,
+    likelihood,
+    soft_cost,
+)
 from show_attend_tell.learning.recipe import ModelSection
 from tests.textbook import textbook_loss
 
@@ -285,20 +290,25 @@ def test_penalty_is_summed_over_places_and_reaches_its_floor_when_evenly_spread(
     assert float(penalty) == pytest.approx((1 - 3) ** 2 + (PLACES - 1))
 
 
-@pytest.mark.parametrize(("smoothing", "rows"), list(itertools.product([0.0, 0.2], [5, 900])))
-def test_likelihood_equals_cross_entropy(smoothing: float, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("smoothing", "rows", "advised"), list(itertools.product([0.0, 0.2], [5, 900], [0.0, 0.3, 1.0]))
+)
+def test_likelihood_equals_cross_entropy(smoothing: float, rows: int, advised: float) -> None:
     torch.manual_seed(5)
     readout, weight, bias = (
         torch.randn(*shape, dtype=torch.double, requires_grad=True)
         for shape in ((rows, 3), (WORDS, 3), (WORDS,))
     )
     targets, shares = torch.randint(WORDS, (rows,)), torch.rand(rows, dtype=torch.double)
-    loss, nats = likelihood(readout, weight, bias, targets, shares, smoothing)
+    probs = torch.randn(rows, WORDS, dtype=torch.double).softmax(1)
+    advice = Advice(probs, advised) if advised else None
+    loss, nats = likelihood(readout, weight, bias, targets, shares, smoothing, advice)
     logits = readout @ weight.t() + bias
     each = torch.nn.functional.cross_entropy(
         logits, targets, reduction="none", label_smoothing=smoothing
     )
-    expected = (shares * each).sum()
+    of_teachers = torch.nn.functional.cross_entropy(logits, probs, reduction="none")
+    expected = (shares * ((1 - advised) * each + advised * of_teachers)).sum()
     assert torch.allclose(loss, expected)
     plain = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
     assert torch.allclose(nats, plain)

@@ -222,7 +222,8 @@ class Decoder(Teachable):
         step, row = told.t().nonzero(as_tuple=True)  # of every word, the first words first
         counts = [count for count in told.sum(dim=0).tolist() if count]
         # A batch has each of its words about three times: their share of the gates is taken once.
-        before, which = words_before(captions, self.words)[row, step].unique(return_inverse=True)
+        words = words_before(captions, self.words)[row, step]
+        before, which = words.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         embedded = self.embedding(before)
         x, of_words = (
             nn.functional.embedding(which, table) for table in (embedded, self.word_gates(embedded))

@@ -7,7 +7,7 @@ in place, a block of rows at a time, and they are never kept.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,6 +34,13 @@ class Cost:
     reward: float = 0.0  # of captions that the model drew, their mean score
 
 
+class Advice(NamedTuple):
+    """What teachers would tell in the place of each word, and how much of the target it is."""
+
+    probs: Tensor  # (words, K), the words of the first caption first
+    weight: float
+
+
 def soft_cost(
     decoder: Teachable,
     lesson: Lesson,
@@ -41,6 +48,7 @@ def soft_cost(
     *,
     double_stochastic: float,
     label_smoothing: float,
+    advice: Advice | None = None,
 ) -> Cost:
     """The cost of words and double stochasticity, all there is for soft attention.
 
@@ -51,7 +59,9 @@ def soft_cost(
     readout = lesson.readout.flatten(0, 1)[rows]  # (words, m)
     targets = captions.flatten()[rows]
     shares = torch.full_like(targets, 1, dtype=readout.dtype) / len(captions)
-    smoothed, nats = likelihood(readout, *decoder.softmax_layer(), targets, shares, label_smoothing)
+    smoothed, nats = likelihood(
+        readout, *decoder.softmax_layer(), targets, shares, label_smoothing, advice
+    )
     penalty, floor = double_stochasticity(lesson.alphas, told)
     log_probs = readout.new_zeros(told.numel()).index_copy_(0, rows, -nats.detach())
     spread = (entropy(lesson.alphas.detach()) * told).sum()
@@ -87,7 +97,13 @@ def double_stochasticity(alphas: Tensor, told: Tensor) -> tuple[Tensor, float]:
 
 
 def likelihood(
-    readout: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, shares: Tensor, smoothing: float
+    readout: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    shares: Tensor,
+    smoothing: float,
+    advice: Advice | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihood of words under softmax(readout Wᵀ + b).
 
@@ -99,16 +115,18 @@ def likelihood(
         (rows): the words, and how much each counts in the sum.
     smoothing
         ε of label smoothing: this share of the target is spread evenly over all K words.
+    advice
+        Probabilities (rows, K) that take the place of a share of the smoothed target.
 
     Returns
     -------
     loss
-        Σ shares · smoothed cost: a scalar to be minimised.
+        Σ shares · cost of the whole target: a scalar to be minimised.
     nats
         (rows): −log p of each word, without smoothing and without a gradient.
     """
     loss, nats = _Likelihood.apply(  # type: ignore[no-untyped-call]
-        readout, weight, bias, targets, shares, smoothing
+        readout, weight, bias, targets, shares, smoothing, advice
     )
     return loss, nats
 
@@ -123,8 +141,10 @@ class _Likelihood(torch.autograd.Function):
         targets: Tensor,
         shares: Tensor,
         smoothing: float,
+        advice: Advice | None,
     ) -> tuple[Tensor, Tensor]:
         wanted = any(ctx.needs_input_grad)
+        own = 1 - advice.weight if advice else 1.0  # share of the target that is the word itself
         gradients = [torch.zeros_like(x) for x in (readout, weight, bias)] if wanted else []
         nats = torch.empty_like(shares)
         loss = readout.new_zeros(())
@@ -134,15 +154,20 @@ class _Likelihood(torch.autograd.Function):
             mean = logits.mean(dim=1)
             top = logits.amax(dim=1, keepdim=True)
             right = logits.gather(1, y).squeeze(1)
+            aim = own * ((1 - smoothing) * right + smoothing * mean)
+            if advice:
+                aim += advice.weight * (advice.probs[part] * logits).sum(dim=1)
             p = logits.sub_(top).exp_()  # in place: from here on `logits` is gone
             total = p.sum(dim=1, keepdim=True)
             log_total = (total.log() + top).squeeze(1)
             nats[part] = log_total - right
-            loss += share @ (log_total - (1 - smoothing) * right - smoothing * mean)
+            loss += share @ (log_total - aim)
             if wanted:
-                p.mul_(share.unsqueeze(1) / total)
-                p.sub_(share.unsqueeze(1) * (smoothing / len(bias)))
-                p.scatter_add_(1, y, -(1 - smoothing) * share.unsqueeze(1))
+                share = share.unsqueeze(1)
+                p.mul_(share / total).sub_(share * (own * smoothing / len(bias)))
+                p.scatter_add_(1, y, -own * (1 - smoothing) * share)
+                if advice:
+                    p.addcmul_(advice.probs[part], share, value=-advice.weight)
                 torch.mm(p, weight, out=gradients[0][part])
                 gradients[1].addmm_(p.t(), x)
                 gradients[2] += p.sum(dim=0)
@@ -153,7 +178,7 @@ class _Likelihood(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dloss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return *(gradient.mul_(dloss) for gradient in ctx.gradients), None, None, None
+        return *(gradient.mul_(dloss) for gradient in ctx.gradients), None, None, None, None
 
 
 def _even_parts(rows: int) -> list[slice]:

@@ -155,6 +155,14 @@ class RewardSection(_Section):
     baseline: Literal["others", "greedy"] = "others"
 
 
+class DistillationSection(_Section):
+    """Learning what other runs would tell, beside the words of people (Hinton et al. 2015)."""
+
+    weight: Share = 0.0  # of the teachers' probabilities in each word's target; 0.0: off
+    # Run folders of the same features and vocabulary; the mean of their probabilities is learned.
+    teachers: list[str] = Field([], examples=[["runs/first", "runs/second"]])
+
+
 class SearchSection(_Section):
     """How a caption is found, for dev scores and for the exported model."""
 
@@ -183,6 +191,7 @@ class Recipe(_Section):
     training: TrainingSection = TrainingSection()
     hard: HardSection = HardSection()
     reward: RewardSection = RewardSection()
+    distillation: DistillationSection = DistillationSection()
     search: SearchSection = SearchSection()
 
     def to_toml(self) -> str:
@@ -190,6 +199,7 @@ class Recipe(_Section):
         idle = {
             "hard": self.model.attention != "hard",
             "reward": self.reward == RewardSection(),
+            "distillation": self.distillation == DistillationSection(),
         }
         return tomli_w.dumps(
             {
@@ -321,7 +331,12 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
             f'{sources["hard.baseline"]}: hard.baseline = "others" compares the samples of a '
             "caption; set hard.samples to 2 or more"
         )
-    for key in ("reward.weight", "training.scheduled_sampling"):
+    if bool(recipe.distillation.weight) != bool(recipe.distillation.teachers):
+        raise _refuse(
+            "[distillation] needs both weight and teachers; write for example "
+            'distillation.weight = 0.5 and distillation.teachers = ["runs/first", "runs/second"]'
+        )
+    for key in ("reward.weight", "training.scheduled_sampling", "distillation.weight"):
         if values.get(key) and recipe.model.attention != "soft":
             raise _refuse(
                 f'{sources[key]}: {key} is of use with model.attention = "soft" alone; '

@@ -178,6 +178,16 @@ def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str
         )
 
 
+def refuse_other_words(run: Run, vocabulary: Vocabulary) -> None:
+    """Refuse to learn from a run that knows other words."""
+    if run.vocabulary.sha256 != vocabulary.sha256:
+        raise UserError(
+            "model.vocabulary",
+            f"{run.folder}: its vocabulary is not this run's; train both with the same "
+            "[vocabulary] and pictures",
+        )
+
+
 def refuse_other_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
     """Refuse features of another encoder, other weights or another preprocessing."""
     for name in ("encoder", "weights_hash", "preprocessing", "grid", "depth", "tuned"):

@@ -31,7 +31,7 @@ from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.interruption import Asked, asked_to_stop
-from show_attend_tell.learning.objectives import Cost, soft_cost
+from show_attend_tell.learning.objectives import Advice, Cost, soft_cost
 from show_attend_tell.learning.own_words import with_own_words
 from show_attend_tell.learning.recipe import Recipe, TrainingSection
 from show_attend_tell.learning.rewards import CaptionReward, rewarded_cost
@@ -45,10 +45,12 @@ from show_attend_tell.learning.run import (
     decoder_for,
     refuse_other_features,
     refuse_other_vocabulary,
+    refuse_other_words,
     versions,
 )
 from show_attend_tell.learning.sheets import draw_sheet
 from show_attend_tell.learning.tally import Tally
+from show_attend_tell.learning.teachers import Teachers
 from show_attend_tell.scoring import BLEU, score_captions
 from show_attend_tell.telling.search import Search
 
@@ -150,6 +152,11 @@ class Trainer:
             if recipe.reward.weight
             else None
         )
+        self.teachers = (
+            Teachers(recipe.distillation.teachers, store, self.vocabulary)
+            if recipe.distillation.weight
+            else None
+        )
         self.place = Place()
         self.saved_at = time.monotonic()
         self.tally = Tally()
@@ -171,12 +178,7 @@ class Trainer:
         refuse_other_features(
             other.folder, other.features.model_copy(update={"tuned": tuned}), self.store
         )
-        if other.vocabulary.sha256 != self.vocabulary.sha256:
-            raise UserError(
-                "model.vocabulary",
-                f"{other.folder}: its vocabulary is not this run's; train both with the same "
-                "[vocabulary] and pictures",
-            )
+        refuse_other_words(other, self.vocabulary)
         try:
             self.decoder.load_state_dict(self._upper() | other.decoder.state_dict())
         except RuntimeError:
@@ -295,7 +297,12 @@ class Trainer:
         if training.scheduled_sampling:
             share = training.scheduled_sampling
             told = with_own_words(self.decoder, annotations, captions, share, generator)
-        cost = words_cost(self.decoder.teach(annotations, told, generator), captions)
+        advice = None
+        if self.teachers:
+            probs = self.teachers.advise(annotations, told)
+            advice = Advice(probs, self.recipe.distillation.weight)
+        lesson = self.decoder.teach(annotations, told, generator)
+        cost = words_cost(lesson, captions, advice=advice)
         if self.reward is None:
             return cost
         return rewarded_cost(
