@@ -162,7 +162,7 @@ def test_a_beam_of_one_is_greedy(power: float) -> None:
     [
         Search(beam=3, n_best=2),
         Search(beam=3, length_power=0.7),
-        Search(temperature=1.0, n_best=3, seed=5),
+        Search(temperature=1.0, n_best=8, seed=5),
         Search(beam=2, look="sampled", seed=5),
     ],
     ids=["beam", "length", "sampling", "sampled look"],
@@ -188,6 +188,14 @@ def test_pictures_that_are_done_leave_the_batch() -> None:
     assert model.rows_advanced[0] == 40
     assert all(a >= b for a, b in itertools.pairwise(model.rows_advanced[1:]))
     assert model.rows_advanced[-1] < 80
+
+
+def test_samples_that_have_ended_leave_the_batch() -> None:
+    model = ToyModel()
+    (told,) = tell(model, pictures(1), Search(temperature=1.0, n_best=30))
+    assert model.rows_advanced[0] == 30
+    for step, rows in enumerate(model.rows_advanced):
+        assert rows == sum(len(one.words) >= step for one in told)
 
 
 def test_a_picture_is_done_when_no_live_hypothesis_can_beat_what_ended() -> None:

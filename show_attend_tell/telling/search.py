@@ -205,7 +205,10 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
         beams = live.totals.shape[1]
         words = live.words.reshape(live.totals.size, step)
         alpha, gate = model.look(memory, state)
-        weights = _weights(search.look, alpha, step, words, beams, random)
+        dice = random.random(
+            (2, width)
+        )  # as many as at first: a picture must not see what others do
+        weights = _weights(search.look, alpha, step, words, dice[0, :beams])
         looks.append(_Look(alpha, weights, gate))
         previous = words[:, -1] if step else np.full(len(words), model.start_word)
         state, log_probs, ids = model.advance(memory, state, weights, gate, previous, best)
@@ -220,7 +223,7 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
             leading, following = _best_first(totals, ends, width)
         else:
             tempered = log_probs.reshape(-1, beams, best) / search.temperature
-            leading = following = np.arange(beams) * best + _draw(tempered, random)
+            leading = following = np.arange(beams) * best + _draw(tempered, dice[1, :beams])
 
         # What ends here, and what can go no further and is cut: both (P, beams).
         chosen = np.zeros(ids.shape, dtype=bool)
@@ -252,13 +255,18 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
         if len(going) < len(live.pictures):
             memory = pick(memory, going)
         ended_count, ended_scores = ended_count[going], ended_scores[going]
-        following = following[going]
+        following, totals = following[going], totals[going]
+        if sampling:  # what has ended makes room: each picture's live ones come first
+            live_first = np.argsort(np.isneginf(totals), axis=1, kind="stable")
+            live_first = live_first[:, : np.isfinite(totals).sum(axis=1).max()]
+            following = np.take_along_axis(following, live_first, axis=1)
+            totals = np.take_along_axis(totals, live_first, axis=1)
         live = live.follow(
             going,
             following // best,
             np.take_along_axis(ids[going], following, axis=1),
             np.take_along_axis(log_probs[going], following, axis=1),
-            totals[going],
+            totals,
         )
         state = pick(state, live.rows[:, :, -1].ravel())
 
@@ -270,8 +278,7 @@ def _weights(
     alpha: Floats,
     step: int,
     words: Integers,
-    beams: int,
-    random: np.random.Generator,
+    dice: npt.NDArray[np.float64],
 ) -> Floats:
     """What the model is made to look at, (rows, L)."""
     if look == "expected":
@@ -290,7 +297,7 @@ def _weights(
     else:
         with np.errstate(divide="ignore"):  # log 0: a place that is never drawn
             log_alpha = np.log(alpha.astype(np.float64))
-        places = _draw(log_alpha.reshape(-1, beams, alpha.shape[1]), random).ravel()
+        places = _draw(log_alpha.reshape(-1, len(dice), alpha.shape[1]), dice).ravel()
     weights = np.zeros_like(alpha)
     weights[np.arange(len(alpha)), places] = 1
     return weights
@@ -336,15 +343,15 @@ def _best_first(
     return order[:, :width], np.take_along_axis(order, ends_last[:, :width], axis=1)
 
 
-def _draw(log_weights: Floats, random: np.random.Generator) -> Integers:
+def _draw(log_weights: Floats, dice: npt.NDArray[np.float64]) -> Integers:
     """Draw an index of the last axis for every picture and beam, in proportion to exp(log_weights).
 
     Parameters
     ----------
     log_weights
         (pictures, beams, n); where all are -inf the index is 0.
-    random
-        Asked for one number a beam, the same for all pictures.
+    dice
+        (beams,) numbers from 0 to 1, the same for all pictures.
 
     Returns
     -------
@@ -354,7 +361,7 @@ def _draw(log_weights: Floats, random: np.random.Generator) -> Integers:
     highest = log_weights.max(axis=2, keepdims=True)
     highest[np.isneginf(highest)] = 0
     cumulative = np.exp(log_weights - highest).cumsum(axis=2)
-    threshold = random.random((log_weights.shape[1], 1)) * cumulative[:, :, -1:]
+    threshold = dice[:, None] * cumulative[:, :, -1:]
     drawn: Integers = (cumulative > threshold).argmax(axis=2)
     return drawn
 
