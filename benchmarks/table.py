@@ -75,6 +75,7 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     """The run of a model, trained now if it is not there or not finished."""
     folder, log = runs / f"{model}-{seed}", runs / f"{model}-{seed}" / "log.jsonl"
     if not log.exists() or read(log)[-1]["event"] != "stop":
+        soft = trained("soft", seed, store, runs).folder if model == "hard" else None
         say = console(stderr=True)
         say.print(f"training [bold]{folder}[/]")
         watcher = TrainingProgress(say)
@@ -84,7 +85,7 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
                 folder,
                 load_recipe(MODELS[model], [f"training.seed={seed}"]),
                 resume=True,
-                start_from=runs / f"soft-{seed}" if model == "hard" else None,
+                start_from=soft,
                 watch=[watcher],
             )
         finally:
