@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.history import read
-from show_attend_tell.learning.recipe import load_recipe
+from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
 from show_attend_tell.scoring import BLEU
@@ -71,26 +72,24 @@ FLAVOURS = (
 )
 
 
+def recipe_of(model: str, seed: int) -> Recipe:
+    return load_recipe(MODELS[model], [f"training.seed={seed}"])
+
+
 def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     """The run of a model, trained now if it is not there or not finished."""
-    folder, log = runs / f"{model}-{seed}", runs / f"{model}-{seed}" / "log.jsonl"
+    folder, recipe = runs / f"{model}-{seed}", recipe_of(model, seed)
+    log = folder / "log.jsonl"
     if not log.exists() or read(log)[-1]["event"] != "stop":
         soft = trained("soft", seed, store, runs).folder if model == "hard" else None
         say = console(stderr=True)
         say.print(f"training [bold]{folder}[/]")
-        watcher = TrainingProgress(say)
-        try:
-            train(
-                store,
-                folder,
-                load_recipe(MODELS[model], [f"training.seed={seed}"]),
-                resume=True,
-                start_from=soft,
-                watch=[watcher],
-            )
-        finally:
-            watcher.close()
-    return Run.open(folder)
+        with closing(TrainingProgress(say)) as watcher:
+            train(store, folder, recipe, resume=True, start_from=soft, watch=[watcher])
+    run = Run.open(folder)
+    if run.recipe != recipe:
+        sys.exit(f"{folder}: was trained by another recipe than {MODELS[model]}; move it away")
+    return run
 
 
 def captions(
@@ -100,7 +99,7 @@ def captions(
 
     What is kept there needs no training, as long as the recipe is still the same.
     """
-    recipe = load_recipe(MODELS[model], [f"training.seed={seed}"])
+    recipe = recipe_of(model, seed)
     kept = KEPT / f"{model}-{seed}-{split}.json"
     if kept.exists():
         found = json.loads(kept.read_text("utf-8"))
@@ -114,6 +113,7 @@ def captions(
         told[str(flavour)], _ = caption_rows(
             run.decoder, run.vocabulary, store, store.rows(split), search
         )
+    KEPT.mkdir(exist_ok=True)
     write_json(kept, {"recipe": recipe.to_toml(), "told": told})
     return told
 
