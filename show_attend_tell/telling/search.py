@@ -205,9 +205,7 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
         beams = live.totals.shape[1]
         words = live.words.reshape(live.totals.size, step)
         alpha, gate = model.look(memory, state)
-        dice = random.random(
-            (2, width)
-        )  # as many as at first: a picture must not see what others do
+        dice = random.random((2, width))  # always as many, whatever other pictures need
         weights = _weights(search.look, alpha, step, words, dice[0, :beams])
         looks.append(_Look(alpha, weights, gate))
         previous = words[:, -1] if step else np.full(len(words), model.start_word)
