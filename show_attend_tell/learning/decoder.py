@@ -225,10 +225,10 @@ class Decoder(Teachable):
         words = words_before(captions, self.words)[row, step]
         before, which = words.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         embedded = self.embedding(before)
-        x, of_words = (
+        x, share_of_gates = (
             nn.functional.embedding(which, table) for table in (embedded, self.word_gates(embedded))
         )  # (words, m), (words, 4n)
-        shares, rows_of = torch.split(of_words, counts), torch.split(row, counts)
+        shares, rows_of = torch.split(share_of_gates, counts), torch.split(row, counts)
         gathered = Gathered()
         steps = []
         for share, rows in zip(shares, rows_of, strict=True):
@@ -248,9 +248,9 @@ class Decoder(Teachable):
         h, z, alphas, weights, gates = (torch.cat(parts) for parts in zip(*steps, strict=True))
         readout = self._readout(x, h, z, Dropout(self.dropout, generator))
 
-        def laid_out(told: Tensor) -> Tensor:
-            whole = told.new_zeros(*captions.shape, *told.shape[1:])
-            return whole.index_put((row, step), told)
+        def laid_out(of_words: Tensor) -> Tensor:
+            whole = of_words.new_zeros(*captions.shape, *of_words.shape[1:])
+            return whole.index_put((row, step), of_words)
 
         return Lesson(*map(laid_out, (readout, alphas, weights, gates)))
 
