@@ -24,7 +24,7 @@ __all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
 SHIPPED = Path(__file__).parent / "models" / "flickr8k-soft"  # what `load()` opens
 
 
-def load(*models: str | Path, threads: int | None = None) -> "Captioner":
+def load(*models: str | Path, threads: int | None = None, views: int | None = None) -> "Captioner":
     """Open a model to caption pictures with: the default that ships with the package, or another.
 
     Parameters
@@ -35,6 +35,9 @@ def load(*models: str | Path, threads: int | None = None) -> "Captioner":
         know the same words tell together: each next word by the mean of their probabilities.
     threads
         Processor threads to use; all by default.
+    views
+        How many views of each picture to tell from, up to 3: better captions for as many times the
+        encoder's work. By default as was chosen for the model.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def load(*models: str | Path, threads: int | None = None) -> "Captioner":
             "sat.load(OUT) in Python, --model OUT on the command line",
         )
     folders = [find_model(model, SHIPPED.parent) for model in models or (SHIPPED,)]
-    return Captioner(*(ExportedModel(folder, threads) for folder in folders))
+    return Captioner(*(ExportedModel(folder, threads) for folder in folders), views=views)
 
 
 def __getattr__(name: str) -> Any:

@@ -141,27 +141,6 @@ def test_joined_encoders_put_their_vectors_of_a_place_into_one() -> None:
     assert not any(parameter.requires_grad for parameter in joined.parameters())
 
 
-def test_a_mirrored_encoder_sees_no_left_and_right() -> None:
-    """The annotations of a mirror image are the picture's own, each row of places turned round."""
-    plain, mirrored = (
-        make_encoder(name, weights="random:5", size=64)
-        for name in ("efficientnet-lite0", "mirrored:efficientnet-lite0")
-    )
-    pixels = torch.randint(256, (2, 64, 64, 3), dtype=torch.uint8)
-    image = pixels.flip(2)
-
-    def turned_round(annotations: Tensor) -> Tensor:
-        return annotations.unflatten(1, (2, 2)).flip(2).flatten(1, 2)
-
-    torch.testing.assert_close(turned_round(mirrored(image)), mirrored(pixels))
-    mean = (plain(pixels) + turned_round(plain(image))) / 2
-    torch.testing.assert_close(mirrored(pixels), mean)
-    assert not torch.allclose(plain(pixels), mean)
-    assert mirrored.name == "mirrored:efficientnet-lite0"
-    assert (mirrored.grid, mirrored.depth) == (plain.grid, plain.depth)
-    assert mirrored.weights_hash == plain.weights_hash
-
-
 def test_encoders_of_other_pixels_or_grids_are_not_joined() -> None:
     with pytest.raises(UserError, match="the same grid of the same pixels"):
         make_encoder("efficientnet-lite0+vgg16", weights="random")

@@ -43,14 +43,7 @@ def upper_of(run: Run) -> torch.nn.Module:
     return run.decoder.upper
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "efficientnet-lite0",
-        "efficientnet-lite0+efficientnet-lite2",
-        "mirrored:efficientnet-lite0",
-    ],
-)
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite0+efficientnet-lite2"])
 @pytest.mark.parametrize("grid", [4, 8])
 @pytest.mark.parametrize("tuned", range(1, 7))
 def test_the_two_parts_give_what_the_whole_gives(tuned: int, grid: int, name: str) -> None:

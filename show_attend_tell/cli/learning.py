@@ -39,7 +39,7 @@ def prepare(
         str | None,
         typer.Option(
             help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME; "
-            "two joined: A+B; the mean with the mirror image: mirrored:A.",
+            "two joined: A+B.",
             show_default="the recipe's",
         ),
     ] = None,

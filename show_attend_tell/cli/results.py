@@ -168,6 +168,13 @@ def report(
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
+    beam: BeamOption = None,
+    length_power: LengthPowerOption = None,
+    votes: VotesOption = None,
+    look: LookOption = None,
+    views: Annotated[
+        int, typer.Option(help="Views of each picture that it tells from: 1, 2 or 3.")
+    ] = 1,
     encoder_weights: Annotated[
         str | None,
         typer.Option(
@@ -183,9 +190,13 @@ def export(
 ) -> None:
     """Turn a trained run into a model folder that captions pictures without PyTorch.
 
+    It searches as its recipe says, or as is said here; `sat caption` may ask otherwise.
+
     For example:
 
         sat export runs/soft runs/soft/model
+
+        sat export runs/soft runs/soft/model --beam 10 --votes 30 --views 3
 
         sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
     """
@@ -195,7 +206,15 @@ def export(
         from show_attend_tell.learning.export import export_model
         from show_attend_tell.learning.run import Run
 
-    export_model(Run.open(run), out, encoder_weights=encoder_weights, example=example)
+    model = Run.open(run)
+    export_model(
+        model,
+        out,
+        search=search_of(model, beam, length_power, look, votes),
+        views=views,
+        encoder_weights=encoder_weights,
+        example=example,
+    )
     size = sum(path.stat().st_size for path in out.iterdir())
     say = terminal.console(stderr=True)
     say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")

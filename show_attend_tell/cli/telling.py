@@ -40,6 +40,14 @@ def caption(
             show_default="the model's",
         ),
     ] = None,
+    views: Annotated[
+        int | None,
+        typer.Option(
+            help="Look at 2 or 3 views of each picture, the whole, its middle, its mirror image: "
+            "better captions, more slowly.",
+            show_default="the model's",
+        ),
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw captions at random instead of searching.")
     ] = False,
@@ -79,6 +87,8 @@ def caption(
 
         sat caption holiday/ --json --out captions.jsonl --resume
 
+        sat caption holiday/ --views 3 --beam 10 --votes 30
+
         sat caption photo.jpg --sample --n-best 5 --seed 7
 
         sat caption photo.jpg --model runs/soft --model runs/soft-2
@@ -100,7 +110,7 @@ def caption(
     kept = Existing.skip if resume else existing or Existing.fail
     say = terminal.console(stderr=True)
 
-    captioner = load(*(model or []))
+    captioner = load(*(model or []), views=views)
     search = dataclasses.replace(
         captioner.search,
         beam=beam or max(captioner.search.beam, n_best),

@@ -31,6 +31,8 @@ from show_attend_tell.telling.exported import (
     ModelFacts,
     open_graph,
 )
+from show_attend_tell.telling.search import Search
+from show_attend_tell.telling.views import checked_views
 
 SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 
@@ -56,6 +58,8 @@ def export_model(
     run: Run,
     folder: Path,
     *,
+    search: Search | None = None,
+    views: int = 1,
     encoder_weights: str | Path | None = None,
     example: Path | None = None,
 ) -> None:
@@ -63,6 +67,10 @@ def export_model(
 
     Parameters
     ----------
+    search
+        How the model tells unless it is asked otherwise; by default as the recipe says.
+    views
+        How many views of a picture it then tells from.
     encoder_weights
         Where the encoder's weights are, for an encoder that does not bring its own.
     example
@@ -88,7 +96,7 @@ def export_model(
     graphs = {"encode": encoder_graph(encoder), **decoder_graphs(decoder, features.depth)}
     for name, graph in graphs.items():
         write_bytes(folder / f"{name}.onnx", halved(graph).SerializeToString())
-    search = run.recipe.search
+    search = search or Search(**run.recipe.search.model_dump())
     facts = ModelFacts(
         words=run.vocabulary.words,
         punctuation=run.vocabulary.punctuation,
@@ -99,6 +107,7 @@ def export_model(
         max_words=search.max_words,
         look=search.look,
         votes=search.votes,
+        views=checked_views(views),
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={
             "encoder": features.encoder,

@@ -12,6 +12,7 @@ from show_attend_tell.data.pictures import Crop
 from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.notebook import as_html
 from show_attend_tell.telling.search import Look, Told
+from show_attend_tell.telling.views import on_picture
 
 Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a person's function said
 
@@ -51,7 +52,7 @@ class Caption:
         words
             The same T words, spelled out.
         grid
-            Rows and columns of the annotations; the L places run along the rows.
+            Rows and columns of a view's annotations; the L places run along the rows.
         picture_size, crop
             Where the grid lies on the original picture.
         look
@@ -64,7 +65,7 @@ class Caption:
             words=tuple(words),
             log_probs=told.log_probs,
             log_prob=told.log_prob,
-            attention=told.weights.reshape(len(words), *grid),
+            attention=on_picture(told.weights, grid),
             gates=told.gates,
             picture_size=picture_size,
             crop=crop,

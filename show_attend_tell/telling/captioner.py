@@ -16,7 +16,6 @@ from show_attend_tell.data.pictures import (
     Crop,
     Opened,
     crop_of,
-    frame,
     read_image,
     read_picture,
 )
@@ -28,6 +27,7 @@ from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.search import Search
+from show_attend_tell.telling.views import checked_views, frame_views
 
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
 
@@ -41,7 +41,7 @@ ENCODED_AT_ONCE = 4
 class Framed:
     """A picture as the encoders see it."""
 
-    pixels: tuple[npt.NDArray[np.uint8], ...]  # for each model (size, size, 3)
+    pixels: tuple[npt.NDArray[np.uint8], ...]  # for each model (views, size, size, 3)
     picture_size: tuple[int, int]  # width, height of the upright original
     crop: Crop  # of the first model
     warnings: tuple[str, ...]
@@ -56,11 +56,21 @@ class Captioner:
         Whose search and grid are used.
     others
         Models of the same words to tell together with it.
+    views
+        How many views of each picture to tell from; by default as was chosen for the model.
+
+    Raises
+    ------
+    UserError
+        `request.bad`: there are not so many views; `model.vocabulary`: other words.
     """
 
-    def __init__(self, model: ExportedModel, *others: ExportedModel) -> None:
+    def __init__(
+        self, model: ExportedModel, *others: ExportedModel, views: int | None = None
+    ) -> None:
         self.model = model
         self.models = (model, *others)
+        self.views = checked_views(model.facts.views if views is None else views)
         refuse_other_words([(one.folder, one.vocabulary) for one in self.models])
         places = {_places(one) for one in self.models}
         self._together = Ensemble(self.models, share_places=len(places) == 1)
@@ -107,11 +117,11 @@ class Captioner:
         """Read a picture and cut out what the encoders see."""
         needed = [model.facts.preprocessing for model in self.models]
         opened = open_given(picture, max(one.resize for one in needed))
-        pixels = tuple(frame(opened.image, one) for one in needed)
+        pixels = tuple(frame_views(opened.image, one, self.views) for one in needed)
         warnings = list(opened.warnings)
         if min(opened.size) < max(one.size for one in needed):
             warnings.append("enlarged")
-        if all((one == one[0, 0]).all() for one in pixels):
+        if all((one[0] == one[0, 0, 0]).all() for one in pixels):
             warnings.append("one_colour")
         return Framed(pixels, opened.size, crop_of(opened.size, needed[0]), tuple(warnings))
 
@@ -119,8 +129,8 @@ class Captioner:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
-        views = zip(*(one.pixels for one in framed), strict=True)
-        annotations = [_encode(*each) for each in zip(self.models, views, strict=True)]
+        pixels = zip(*(one.pixels for one in framed), strict=True)
+        annotations = [_encode(*each) for each in zip(self.models, pixels, strict=True)]
         search = search or self.search
         if len(self.models) == 1:
             told = tell(self.model, annotations[0], search)
@@ -179,12 +189,15 @@ def _places(model: ExportedModel) -> tuple[object, ...]:
 
 
 def _encode(model: ExportedModel, pixels: Sequence[npt.NDArray[np.uint8]]) -> Floats:
-    return np.concatenate(
+    """Annotations of each picture, those of its views one after the other: (P, views × L, D)."""
+    squares = np.concatenate(pixels)
+    annotations = np.concatenate(
         [
-            model.encode(np.stack(pixels[i : i + ENCODED_AT_ONCE]))
-            for i in range(0, len(pixels), ENCODED_AT_ONCE)
+            model.encode(squares[i : i + ENCODED_AT_ONCE])
+            for i in range(0, len(squares), ENCODED_AT_ONCE)
         ]
     )
+    return annotations.reshape(len(pixels), -1, annotations.shape[2])
 
 
 def _best(told: list[Caption] | UserError) -> Caption:

@@ -12,7 +12,6 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning.encoders import efficientnet_lite, resnet, vgg
 from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork
 from show_attend_tell.learning.encoders.joined import PLUS, Joined
-from show_attend_tell.learning.encoders.mirrored import MIRRORED, Mirrored
 from show_attend_tell.learning.encoders.others import make_library_encoder
 from show_attend_tell.learning.encoders.weights import fit_weights, read_weights, wrong_weights
 
@@ -39,7 +38,7 @@ def make_encoder(
     ----------
     name
         One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`; or several with a + between them,
-        whose vectors are joined; with `mirrored:` in front, the mean with the mirror image's.
+        whose vectors are joined.
     weights
         A `.safetensors`, `.pth` or `.pt` file; `None` for the weights that come with the name
         (EfficientNet-Lite, timm, torchvision); `"random"` or `"random:SEED"`.
@@ -65,9 +64,6 @@ def make_encoder(
     size = 224 if size is None else size
     if size < 32:
         raise UserError("request.size", f"a picture of {size} pixels is too small: 32 at least")
-    if name.startswith(MIRRORED):
-        seeing = name.removeprefix(MIRRORED)
-        return Mirrored(make_encoder(seeing, weights=weights, grid=grid, size=size, fit=fit)).eval()
     if PLUS in name:
         members = name.split(PLUS)
         return Joined(
