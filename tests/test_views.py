@@ -12,6 +12,7 @@ from PIL import Image
 import show_attend_tell
 from show_attend_tell.data.pictures import Preprocessing, frame
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling.search import Search
 from show_attend_tell.telling.views import VIEWS, frame_views, on_picture
 from tests.conftest import Sat
 
@@ -90,6 +91,18 @@ def test_other_views_are_looked_at(exported_folder: Path) -> None:
     assert one.log_prob != pytest.approx(three.log_prob, abs=1e-6)
     assert three.attention.shape[1:] == one.attention.shape[1:]
     np.testing.assert_allclose(three.attention.sum(axis=(1, 2)), 1, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_one_place_is_a_cell_of_the_whole_picture(exported_folder: Path) -> None:
+    one, three = (
+        show_attend_tell.load(exported_folder / "run", views=views)(
+            noise(), Search(look="most-likely")
+        )
+        for views in (1, 3)
+    )
+    np.testing.assert_array_equal(one.attention, three.attention)
+    assert set(np.unique(three.attention)) == {0, 1}
 
 
 @pytest.mark.slow

@@ -57,7 +57,8 @@ class Captioner:
     others
         Models of the same words to tell together with it.
     views
-        How many views of each picture to tell from; by default as was chosen for the model.
+        How many views of each picture to tell from; by default as was chosen for the model. A
+        search that does not look as expected sees one.
 
     Raises
     ------
@@ -129,9 +130,13 @@ class Captioner:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
-        pixels = zip(*(one.pixels for one in framed), strict=True)
-        annotations = [_encode(*each) for each in zip(self.models, pixels, strict=True)]
         search = search or self.search
+        # One place, the likeliest or one that a person points at, is a cell of the whole picture.
+        views = self.views if search.look == "expected" else 1
+        annotations = [
+            _encode(model, [one.pixels[i][:views] for one in framed])
+            for i, model in enumerate(self.models)
+        ]
         if len(self.models) == 1:
             told = tell(self.model, annotations[0], search)
         else:
