@@ -14,7 +14,6 @@ from torch import Tensor
 
 from show_attend_tell.learning.decoder import PADDING, Decoder
 from show_attend_tell.learning.hard import (
-    KEPT,
     Baseline,
     WordsCost,
     expected_cost,
@@ -336,7 +335,7 @@ def test_the_moving_average_is_the_paper_s() -> None:
     assert (baseline.expect(first, words, 1) == -5).all()  # nothing was seen before
     second = torch.full_like(first, -10.0)
     assert (baseline.expect(second, words, 1) == -5).all()  # from what was seen before it
-    expected = KEPT * -5 + (1 - KEPT) * -10
+    expected = 0.9 * -5 + 0.1 * -10
     assert torch.allclose(baseline.expect(second, words, 1), torch.tensor(expected).double())
 
 
