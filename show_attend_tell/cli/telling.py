@@ -44,7 +44,7 @@ def caption(
         int | None,
         typer.Option(
             help="Look at 2 or 3 views of each picture, the whole, its middle, its mirror image: "
-            "better captions, more slowly.",
+            "better captions, in about twice the time.",
             show_default="the model's",
         ),
     ] = None,
