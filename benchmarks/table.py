@@ -59,8 +59,10 @@ PAPER = {  # table 1
 
 METRICS = {"authors": tuple(f"{name}-nobp" for name in BLEU), "coco": ("METEOR", "CIDEr-D")}
 # A narrower beam or longer captions have less BLEU-1, shorter ones less METEOR (docs/log.md).
-PAPERS, SHIPPED = "beam 10, length power 0.4", "beam 5, length power 0.7"
-SEARCHES = {PAPERS: {"beam": 10, "length_power": 0.4}, SHIPPED: {"beam": 5, "length_power": 0.7}}
+SEARCHES = {
+    "beam 10, length power 0.4": {"beam": 10, "length_power": 0.4},
+    "beam 5, length power 0.7": {"beam": 5, "length_power": 0.7},
+}
 
 
 def recipe_of(model: str, seed: int) -> Recipe:

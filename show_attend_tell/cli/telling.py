@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from show_attend_tell.cli.options import (
     ModelsOption,
 )
 from show_attend_tell.errors import UserError, printable
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()

@@ -32,7 +32,7 @@ from show_attend_tell.telling.exported import (
     open_graph,
 )
 from show_attend_tell.telling.search import Search
-from show_attend_tell.telling.views import checked_views
+from show_attend_tell.telling.views import refuse_views
 
 SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 
@@ -76,6 +76,7 @@ def export_model(
     example
         A picture to copy into the folder with the caption it gets, for `sat doctor` to compare.
     """
+    refuse_views(views)
     features, decoder = run.features, run.decoder
     encoder = encoder_of(features, encoder_weights)
     if not isinstance(decoder, Decoder) or run.recipe.model.attention == "mean":
@@ -107,7 +108,7 @@ def export_model(
         max_words=search.max_words,
         look=search.look,
         votes=search.votes,
-        views=checked_views(views),
+        views=views,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={
             "encoder": features.encoder,

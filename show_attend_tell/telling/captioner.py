@@ -27,7 +27,7 @@ from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.search import Search
-from show_attend_tell.telling.views import checked_views, frame_views
+from show_attend_tell.telling.views import frame_views, refuse_views
 
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
 
@@ -71,7 +71,8 @@ class Captioner:
     ) -> None:
         self.model = model
         self.models = (model, *others)
-        self.views = checked_views(model.facts.views if views is None else views)
+        self.views = model.facts.views if views is None else views
+        refuse_views(self.views)
         refuse_other_words([(one.folder, one.vocabulary) for one in self.models])
         places = {_places(one) for one in self.models}
         self._together = Ensemble(self.models, share_places=len(places) == 1)

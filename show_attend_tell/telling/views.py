@@ -28,15 +28,14 @@ class View:
 VIEWS = (View(), View(part=0.8), View(direction=-1))  # the first N of them are N views
 
 
-def checked_views(count: int) -> int:
-    """The same number, if there are so many views."""
+def refuse_views(count: int) -> None:
+    """Refuse more views than there are."""
     if not 1 <= count <= len(VIEWS):
         raise UserError(
             "request.bad",
             f"{count} views of a picture: should be from 1 to {len(VIEWS)}, the whole, its middle "
             "and its mirror image",
         )
-    return count
 
 
 def frame_views(
