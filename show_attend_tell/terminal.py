@@ -206,7 +206,8 @@ def print_scores(facts: dict[str, Any]) -> None:
     runs = [facts["run"], *facts.get("with", [])]
     table = Table(
         title=f"{' with '.join(runs)}, {facts['split']}: {facts['pictures']:,} pictures, "
-        f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}",
+        f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
+        f"votes {search['votes']}, views {search['views']}",
         title_justify="left",
     )
     table.add_column("recipe of scoring")

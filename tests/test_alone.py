@@ -17,6 +17,7 @@ TELLING = (
     "test_caption_command.py",
     "test_doctor.py",
     "test_ensemble.py",
+    "test_evaluation.py",
     "test_lines.py",
     "test_pictures.py",
     "test_search.py",

@@ -129,6 +129,7 @@ def test_runs_are_evaluated_together(sat: Sat, store: FeatureStore, tmp_path: Pa
 def test_scores_of_runs_together_are_not_put_into_one_of_them(
     out: list[str], sat: Sat, tmp_path: Path
 ) -> None:
+    (tmp_path / "run").mkdir()
     words = [word.format(run=tmp_path / "run") for word in ("{run}", "store", "--with", "b", *out)]
     code, _, err = sat("evaluate", *words)
     assert code == 2

@@ -29,6 +29,7 @@ from show_attend_tell.learning.teller import TorchTeller
 from show_attend_tell.telling.captioner import Captioner
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.search import Search, tell
+from tests.conftest import Sat
 from tests.small_photos import small_store
 from tests.tiny_world import tiny_recipe
 
@@ -66,6 +67,18 @@ def test_encoder_start_look_and_advance_agree_to_1e_5(run: Run, model: ExportedM
     for one, other in zip(*results, strict=True):
         assert one.shape == other.shape
         assert np.abs(one - other).max() < 1e-5
+
+
+def test_run_and_model_are_evaluated_alike(run: Run, sat: Sat, tmp_path: Path) -> None:
+    photos, store = run.folder.parent / "photos", run.folder.parent / "store"
+    assert sat("evaluate", run.folder, store, "--out", tmp_path / "run")[0] == 0
+    assert sat("evaluate", run.folder / "model", photos, "--out", tmp_path / "model")[0] == 0
+    of_run, of_model = (
+        json.loads((tmp_path / name / "scores.json").read_text()) for name in ("run", "model")
+    )
+    assert of_run.pop("run") == "run"
+    assert of_model.pop("run") == "model"
+    assert of_run == of_model
 
 
 def test_the_search_tells_the_same_with_both(run: Run, model: ExportedModel) -> None:

@@ -1,8 +1,9 @@
 """Arguments and options that several verbs share, and what they are read into."""
 
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -134,26 +135,24 @@ ModelsOption = Annotated[
 ]
 
 
-def search_of(
-    run: "Run",
-    beam: int | None,
-    length_power: float | None,
-    look: Look | None,
-    votes: int | None,
-) -> "Search":
-    """The search of a run's recipe, but for what was asked for."""
-    from show_attend_tell.telling.search import Search
-
+def asked_of_search(
+    beam: int | None, length_power: float | None, look: Look | None, votes: int | None
+) -> dict[str, Any]:
+    """What was asked for of a search, by the names of `Search`."""
     asked = {
         "beam": beam,
         "length_power": length_power,
         "look": look and look.value,
         "votes": votes,
     }
-    return Search(
-        **run.recipe.search.model_dump()
-        | {name: value for name, value in asked.items() if value is not None}
-    )
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def search_of(run: "Run", asked: Mapping[str, Any]) -> "Search":
+    """The search of a run's recipe, but for what was asked for."""
+    from show_attend_tell.telling.search import Search
+
+    return Search(**run.recipe.search.model_dump() | dict(asked))
 
 
 def open_dataset(

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,30 +19,43 @@ from show_attend_tell.cli.options import (
     RunArgument,
     SplitOption,
     VotesOption,
+    asked_of_search,
     search_of,
 )
 
 
 @app.command()
 def evaluate(
-    run: RunArgument,
-    store: OwnFeaturesArgument,
+    model: Annotated[
+        Path, typer.Argument(help="A run folder; or a model folder, or a name from `sat models`.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Prepared data with the run's own features; for a model a data set."),
+    ],
     split: SplitOption = "dev",
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
     votes: VotesOption = None,
     look: LookOption = None,
+    views: Annotated[
+        int | None,
+        typer.Option(
+            help="With a model: views of each picture to tell from.", show_default="the model's"
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where scores.json and captions.jsonl go.", show_default="the run folder"
+            help="Where scores.json and captions.jsonl go.",
+            show_default="the run folder; for a model nowhere",
         ),
     ] = None,
     with_: Annotated[
         list[Path] | None,
         typer.Option(
             "--with",
-            help="Another run, to tell together with the first; may be repeated.",
+            help="Another one, to tell together with the first; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -50,6 +63,8 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
+
+    A run is evaluated on prepared features, a model folder on the pictures, as it ships.
 
     For example:
 
@@ -60,40 +75,23 @@ def evaluate(
         sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
 
         sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
-    """
-    with needs("train"):
-        from show_attend_tell.learning import evaluate as evaluation
-        from show_attend_tell.learning.looking import look_at_boxes
-        from show_attend_tell.learning.run import Run
-    from show_attend_tell import terminal
-    from show_attend_tell.data.features import FeatureStore
 
-    together = [run, *(with_ or [])]
-    refuse(
-        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
-        "--with needs --out FOLDER: scores of runs together belong to none of them",
-    )
-    refuse(bool(with_ and grounding), "--grounding watches one model; leave --with out")
-    model, *others = map(Run.open, together)
-    opened = FeatureStore.open(store)
-    search = search_of(model, beam, length_power, look, votes)
-    with terminal.progress() as bar:
-        task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
-        result = evaluation.evaluate(
-            model, opened, split, search, lambda done: bar.advance(task, done), others=others
-        )
-        if grounding:
-            looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
-            looking = look_at_boxes(
-                model, opened, split, grounding, lambda done: bar.advance(looks, done)
-            )
-            result = dataclasses.replace(result, looking=looking)
-    facts = evaluation.write_evaluation(result, model, split, search, out or run, others=others)
+        sat evaluate flickr8k-soft flickr8k --split test --views 3
+    """
+    from show_attend_tell import terminal
+
+    together = [model, *(with_ or [])]
+    asked = asked_of_search(beam, length_power, look, votes)
+    if (model / "model.json").exists() or not model.exists():  # a name of what ships
+        refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
+        facts = _evaluate_model(together, data, split, asked, views, out)
+    else:
+        refuse(views is not None, "--views needs a model folder; `sat export RUN OUT` makes one")
+        facts = _evaluate_run(together, data, split, asked, out, grounding)
     if json:
         terminal.print_json(facts)
         return
     terminal.print_scores(facts)
-    terminal.console(stderr=True).print(f"captions and scores are in [bold]{out or run}[/]")
 
 
 @app.command()
@@ -141,7 +139,7 @@ def report(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    search = search_of(model, beam, length_power, look, votes)
+    search = search_of(model, asked_of_search(beam, length_power, look, votes))
     refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
     page = out or run / f"report-{split}.html"
     make_room(page)
@@ -210,7 +208,7 @@ def export(
     export_model(
         model,
         out,
-        search=search_of(model, beam, length_power, look, votes),
+        search=search_of(model, asked_of_search(beam, length_power, look, votes)),
         views=views,
         encoder_weights=encoder_weights,
         example=example,
@@ -219,3 +217,71 @@ def export(
     say = terminal.console(stderr=True)
     say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
     say.print(f"next: sat caption --model {out} photo.jpg")
+
+
+def _evaluate_run(
+    together: list[Path],
+    store: Path,
+    split: str,
+    asked: dict[str, Any],
+    out: Path | None,
+    grounding: Path | None,
+) -> dict[str, Any]:
+    with needs("train"):
+        from show_attend_tell.learning import evaluate as evaluation
+        from show_attend_tell.learning.looking import look_at_boxes
+        from show_attend_tell.learning.run import Run
+    from show_attend_tell import terminal
+    from show_attend_tell.data.features import FeatureStore
+
+    refuse(
+        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
+        "--with needs --out FOLDER: scores of runs together belong to none of them",
+    )
+    refuse(len(together) > 1 and grounding is not None, "--grounding watches one; leave --with out")
+    run, *others = map(Run.open, together)
+    opened = FeatureStore.open(store)
+    search = search_of(run, asked)
+    with terminal.progress() as bar:
+        task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
+        result = evaluation.evaluate(
+            run, opened, split, search, lambda done: bar.advance(task, done), others=others
+        )
+        if grounding:
+            looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
+            looking = look_at_boxes(
+                run, opened, split, grounding, lambda done: bar.advance(looks, done)
+            )
+            result = dataclasses.replace(result, looking=looking)
+    folder = out or run.folder
+    facts = evaluation.write_evaluation(result, run, split, search, folder, others=others)
+    terminal.console(stderr=True).print(f"captions and scores are in [bold]{folder}[/]")
+    return facts
+
+
+def _evaluate_model(
+    together: list[Path],
+    data: Path,
+    split: str,
+    asked: dict[str, Any],
+    views: int | None,
+    out: Path | None,
+) -> dict[str, Any]:
+    from show_attend_tell import load, terminal
+    from show_attend_tell.data.layouts import load_dataset
+    from show_attend_tell.evaluation import evaluate_model, write_files
+
+    captioner = load(*together, views=views)
+    dataset = load_dataset(data)
+    search = dataclasses.replace(captioner.search, **asked)
+    with terminal.progress() as bar:
+        pictures = sum(example.split == split for example in dataset.examples)
+        task = bar.add_task(f"captioning {split}", total=pictures)
+        captions, facts = evaluate_model(
+            captioner, dataset, split, search, lambda done: bar.advance(task, done)
+        )
+    if out:
+        told = ((name, " ".join(one.words), one.log_prob) for name, one in captions.items())
+        write_files(out, facts, told)
+        terminal.console(stderr=True).print(f"captions and scores are in [bold]{out}[/]")
+    return facts

@@ -8,15 +8,15 @@ from typing import Any
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.files import write_json, write_json_lines
+from show_attend_tell.evaluation import evaluation_facts, write_files
 from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.looking import Looking
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.scoring import BLEU, RECIPES, Measured, Score, measure
+from show_attend_tell.scoring import Measured, Score
+from show_attend_tell.scoring.by_recipe import RESAMPLES, measure_by_recipe, score_by_recipe
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
-from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.telling.consensus import tell
 from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
@@ -107,21 +107,8 @@ def evaluate(
         tell_progress,
         others=[one.decoder for one in others],
     )
-    people = references(store, rows)
-    bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
-    further = [name for name in choose_metrics()[0] if name not in BLEU]
-    measured = {
-        recipe: measure(
-            captions,
-            people,
-            metrics=[*bleu, *(further if recipe == "coco" else [])],
-            recipe=recipe,
-            watch=watch_scoring,
-        )
-        for recipe in RECIPES
-    }
-    scores = {name: score_measured(found, resamples=1000) for name, found in measured.items()}
-    return Evaluation(captions, told, measured, scores)
+    measured = measure_by_recipe(captions, references(store, rows), watch_scoring)
+    return Evaluation(captions, told, measured, score_by_recipe(measured))
 
 
 def write_evaluation(
@@ -134,39 +121,26 @@ def write_evaluation(
     others: Sequence[Run] = (),
 ) -> dict[str, Any]:
     """Leave `scores.json` and `captions.jsonl` in a folder; returns what `scores.json` holds."""
-    words = [len(one.words) for one in evaluation.told.values()]
-    result: dict[str, Any] = {
-        "run": run.folder.name,
-        **({"with": [other.folder.name for other in others]} if others else {}),
-        "split": split,
-        "pictures": len(evaluation.captions),
-        "words_per_caption": sum(words) / len(words),
-        "search": {
-            "beam": search.beam,
-            "length_power": search.length_power,
-            "max_words": search.max_words,
-            "look": search.look,
-            "votes": search.votes,
-        },
-        "model": {
+    facts = evaluation_facts(
+        [one.folder.name for one in (run, *others)],
+        split,
+        [len(one.words) for one in evaluation.told.values()],
+        search,
+        1,
+        {
             "epoch": run.meta["epoch"],
             "vocabulary": run.vocabulary.sha256,
             "features": run.features.encoder,
         },
-        "scores": {
-            recipe: {name: dataclasses.asdict(score) for name, score in scores.items()}
-            for recipe, scores in evaluation.scores.items()
-        },
-    }
+        evaluation.scores,
+    )
     if evaluation.looking:
-        grounding = score_measured(measure_grounding(evaluation.looking.looks), resamples=1000)
-        result["grounding"] = {name: dataclasses.asdict(score) for name, score in grounding.items()}
-        result["attention"] = dataclasses.asdict(measure_health(evaluation.looking.told))
-    rows = (
-        {"id": name, "caption": caption, "log_prob": evaluation.told[name].log_prob}
+        grounding = score_measured(measure_grounding(evaluation.looking.looks), resamples=RESAMPLES)
+        facts["grounding"] = {name: dataclasses.asdict(score) for name, score in grounding.items()}
+        facts["attention"] = dataclasses.asdict(measure_health(evaluation.looking.told))
+    told = (
+        (name, caption, evaluation.told[name].log_prob)
         for name, caption in evaluation.captions.items()
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json_lines(folder / "captions.jsonl", rows)
-    write_json(folder / "scores.json", result)
-    return result
+    write_files(folder, facts, told)
+    return facts

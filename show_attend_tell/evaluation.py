@@ -1,0 +1,126 @@
+"""What a model tells of a split of a data set, and how good it is: pictures in, scores out.
+
+For a model folder as it ships, so without PyTorch; `learning.evaluate` does the same for a run and
+prepared features, and leaves the same two files.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from show_attend_tell.data.layouts import Dataset
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import write_json, write_json_lines
+from show_attend_tell.scoring import Score
+from show_attend_tell.scoring.by_recipe import measure_by_recipe, score_by_recipe
+from show_attend_tell.telling.caption import Caption
+from show_attend_tell.telling.captioner import Captioner
+from show_attend_tell.telling.search import Search
+
+
+def evaluate_model(
+    captioner: Captioner,
+    dataset: Dataset,
+    split: str,
+    search: Search | None = None,
+    tell_progress: Callable[[int], None] = lambda done: None,
+) -> tuple[dict[str, Caption], dict[str, Any]]:
+    """Caption a split and score it as `learning.evaluate` does; every picture must be readable.
+
+    Returns
+    -------
+    captions, facts
+        The caption of each picture by id, and what `scores.json` holds.
+    """
+    search = search or captioner.search
+    examples = [example for example in dataset.examples if example.split == split]
+    if not examples:
+        raise UserError("data.empty_split", f"there are no pictures in split {split!r}")
+    captions: dict[str, Caption] = {}
+    told = captioner.stream((example.picture for example in examples), search)
+    for example, found in zip(examples, told, strict=True):
+        if isinstance(found, UserError):
+            raise found
+        captions[example.id] = found[0]
+        tell_progress(1)
+    people = {example.id: example.captions for example in examples}
+    measured = measure_by_recipe(
+        {name: " ".join(caption.words) for name, caption in captions.items()}, people
+    )
+    model = captioner.model
+    facts = evaluation_facts(
+        [one.folder.name for one in captioner.models],
+        split,
+        [len(caption.words) for caption in captions.values()],
+        search,
+        captioner.views,
+        {
+            "epoch": model.facts.origin["epoch"],
+            "vocabulary": model.vocabulary.sha256,
+            "features": model.facts.origin["encoder"],
+        },
+        score_by_recipe(measured),
+    )
+    return captions, facts
+
+
+def evaluation_facts(
+    names: list[str],
+    split: str,
+    words: list[int],
+    search: Search,
+    views: int,
+    model: Mapping[str, Any],
+    scores: Mapping[str, Mapping[str, Score]],
+) -> dict[str, Any]:
+    """What `scores.json` holds.
+
+    Parameters
+    ----------
+    names
+        The run or model, and those it told together with.
+    words
+        How many each caption has.
+    model
+        What tells its weights from others: epoch, vocabulary and features.
+    scores
+        By recipe of scoring and metric.
+    """
+    first, *others = names
+    return {
+        "run": first,
+        **({"with": others} if others else {}),
+        "split": split,
+        "pictures": len(words),
+        "words_per_caption": sum(words) / len(words),
+        "search": {
+            "beam": search.beam,
+            "length_power": search.length_power,
+            "max_words": search.max_words,
+            "look": search.look,
+            "votes": search.votes,
+            "views": views,
+        },
+        "model": dict(model),
+        "scores": {
+            recipe: {name: dataclasses.asdict(score) for name, score in found.items()}
+            for recipe, found in scores.items()
+        },
+    }
+
+
+def write_files(
+    folder: Path, facts: Mapping[str, Any], told: Iterable[tuple[str, str, float]]
+) -> None:
+    """Leave `scores.json` and `captions.jsonl` in a folder.
+
+    Parameters
+    ----------
+    told
+        Of each caption the picture's id, the words joined by blanks and their log-probability.
+    """
+    rows = ({"id": name, "caption": text, "log_prob": log_prob} for name, text, log_prob in told)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json_lines(folder / "captions.jsonl", rows)
+    write_json(folder / "scores.json", facts)
