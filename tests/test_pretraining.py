@@ -162,7 +162,7 @@ def test_training_begins_with_what_was_read_and_learns_everything(
             begun.update(weights_of(tmp_path / "run", LAST))
 
     recipe = quick("training.epochs=1")
-    train(store, tmp_path / "run", recipe, start_from=tmp_path / "words", watch=[look])
+    train(store, tmp_path / "run", recipe, start_from=[tmp_path / "words"], watch=[look])
     assert all(torch.equal(begun[f"decoder.{name}"], read_best[name]) for name in read_best)
     told = weights_of(tmp_path / "run", LAST)
     still = {name for name in read_best if torch.equal(told[f"decoder.{name}"], read_best[name])}

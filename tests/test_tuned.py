@@ -112,7 +112,7 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     frozen = small_store(folder)
     train(frozen, tmp_path / "frozen", small_recipe())
     still = tuned_recipe("training.learning_rate=1e-12", "training.tuned_rate=1e-12")
-    train(store, tmp_path / "tuned", still, start_from=tmp_path / "frozen")
+    train(store, tmp_path / "tuned", still, start_from=[tmp_path / "frozen"])
     one, other = Run.open(tmp_path / "frozen"), Run.open(tmp_path / "tuned")
     rows = store.rows("dev")
     captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
@@ -121,7 +121,7 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
         second = other.decoder.teach(torch.from_numpy(store.read(rows)), captions)
     torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
     with pytest.raises(UserError, match="tuned is 0"):
-        train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "tuned")
+        train(frozen, tmp_path / "back", small_recipe(), start_from=[tmp_path / "tuned"])
 
 
 def test_the_exported_encoder_is_the_tuned_one(store: FeatureStore, tmp_path: Path) -> None:

@@ -218,10 +218,10 @@ def train(
     set_: SetOption = None,
     resume: ResumeOption = False,
     start_from: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             help="Begin with the best weights of another run: a soft one for a hard one, or what "
-            "`sat pretrain` made.",
+            "`sat pretrain` made; repeated, with the mean of several.",
             show_default=False,
         ),
     ] = None,
@@ -245,6 +245,8 @@ def train(
         sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
 
         sat train features/lite2 runs/read --start-from runs/words
+
+        sat train features/lite2 runs/mean --start-from A --start-from B --set training.epochs=0
     """
     with needs("train"):
         import torch
@@ -268,7 +270,7 @@ def train(
                 from show_attend_tell.learning.tensorboard import TensorBoard
             watch.append(watchers.enter_context(closing(TensorBoard(run))))
         try:
-            learn(opened, run, chosen, resume=resume, start_from=start_from, watch=watch)
+            learn(opened, run, chosen, resume=resume, start_from=start_from or (), watch=watch)
         except KeyboardInterrupt:
             watchers.close()
             say.print(f"stopped; go on with: sat train {store} {run} --resume")

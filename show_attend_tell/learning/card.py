@@ -1,6 +1,8 @@
 """The card of a model folder: what it is, learned from, scores, and cannot do."""
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -42,8 +44,7 @@ def write_card(run: Run) -> str:
         + ".\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
         f"{len(run.vocabulary):,} words.\n"
-        f"- Learned from the captions of {features.layout}; chosen by dev "
-        f"{run.recipe.training.stop_on}, epoch {run.meta['epoch']}.",
+        f"- Learned from the captions of {features.layout}; {_origin(run)}.",
         "## Scores",
         _scores(run),
         "## Limits",
@@ -59,6 +60,20 @@ def write_card(run: Run) -> str:
         f"```toml\n{_toml(run.recipe)}```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _origin(run: Run) -> str:
+    """Which weights these are."""
+    chosen = f"chosen by dev {run.recipe.training.stop_on}, epoch {run.meta['epoch']}"
+    began_with = Counter(Path(folder).name for folder in run.meta.get("start_from", []))
+    if not began_with:
+        return chosen
+    count = began_with.total()
+    names = [f"{name} ({n} of {count})" if count > 1 else name for name, n in began_with.items()]
+    weights = f"the weights of {' and '.join(names)}"
+    if count > 1:
+        weights = f"the mean of {weights}"
+    return f"{chosen}; began with {weights}" if run.recipe.training.epochs else weights
 
 
 def _toml(recipe: Recipe) -> str:

@@ -80,7 +80,7 @@ class _Pretrainer(Trainer):
         watch: Sequence[Callable[[Event], None]],
     ) -> None:
         self.files = files
-        super().__init__(store, folder, recipe, None, watch)
+        super().__init__(store, folder, recipe, (), watch)
         for part in self.decoder.seeing:
             getattr(self.decoder, part).requires_grad_(False)
 

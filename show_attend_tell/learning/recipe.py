@@ -121,7 +121,8 @@ class TrainingSection(_Section):
     average: Fraction = 0.0  # moving average of the weights, kept a step; 0.0: off
     # Which length comes next: in proportion to the captions left, or the authors' round-robin.
     length_order: Literal["random", "authors"] = "random"
-    epochs: PositiveInt = 20  # the most; `patience` usually ends it sooner
+    # The most; `patience` usually ends it sooner. 0: what the run begins with is scored, no more.
+    epochs: NonNegativeInt = 20
     # The dev score that chooses the best epoch, in the authors' tokens; the paper: BLEU.
     stop_on: Annotated[str, AfterValidator(_metric)] = "BLEU-4-bp"
     patience: PositiveInt = 3  # epochs without a better dev score before stopping

@@ -9,7 +9,8 @@ seed and the number of the step or epoch, so the state is weights, optimiser, av
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,7 @@ def train(
     recipe: Recipe | None,
     *,
     resume: bool = False,
-    start_from: Path | None = None,
+    start_from: Sequence[Path] = (),
     watch: Sequence[Callable[[Event], None]] = (),
 ) -> None:
     """Train a model into a run folder, or go on with one.
@@ -90,7 +91,8 @@ def train(
     resume
         Go on where the run stopped; without it a folder that holds a run is refused.
     start_from
-        Another run whose best weights a new run begins with, such as a soft one for a hard one.
+        Other runs whose best weights a new run begins with, such as a soft one for a hard one: with
+        the mean of several, in which one named twice counts twice.
     watch
         Each hears every event, and one called "progress" after each step.
 
@@ -116,7 +118,7 @@ class Trainer:
         store: FeatureStore,
         folder: Path,
         recipe: Recipe,
-        start_from: Path | None,
+        start_from: Sequence[Path],
         watch: Sequence[Callable[[Event], None]],
     ) -> None:
         self.store, self.folder, self.recipe, self.watch = store, folder, recipe, watch
@@ -133,8 +135,12 @@ class Trainer:
             torch.manual_seed(recipe.training.seed)
             self.decoder = decoder_for(recipe.model, store.index, len(self.vocabulary))
         is_new = not (folder / RECIPE).exists()
+        self.began_with = [str(folder) for folder in start_from]
         if is_new and start_from:
-            self._start_from(Run.open(start_from, even_unseeing=True))
+            self._start_from(
+                {folder: Run.open(folder, even_unseeing=True) for folder in start_from},
+                Counter(start_from),
+            )
         self.optimiser = _optimiser(self.decoder, recipe.training)
         self.average = (
             {name: tensor.detach().clone() for name, tensor in self.decoder.state_dict().items()}
@@ -172,21 +178,32 @@ class Trainer:
     def _to_learn(self) -> Captions:
         return Captions.of(self.store, "train", self.vocabulary)
 
-    def _start_from(self, other: Run) -> None:
-        # The tuned stages of a run that begins with frozen ones are still the encoder's own.
-        tuned = other.features.tuned or self.store.index.tuned
-        refuse_other_features(
-            other.folder, other.features.model_copy(update={"tuned": tuned}), self.store
+    def _start_from(self, runs: Mapping[Path, Run], counts: Mapping[Path, int]) -> None:
+        """Begin with the mean of their weights, each as often as it counts."""
+        states = []
+        for folder, run in runs.items():
+            # The tuned stages of a run that begins with frozen ones are still the encoder's own.
+            tuned = run.features.tuned or self.store.index.tuned
+            refuse_other_features(
+                folder, run.features.model_copy(update={"tuned": tuned}), self.store
+            )
+            refuse_other_words(run, self.vocabulary)
+            try:
+                self.decoder.load_state_dict(self._upper() | run.decoder.state_dict())
+            except RuntimeError:
+                raise UserError(
+                    "model.shape",
+                    f"{folder}: its weights do not fit this recipe; give both the same [model], "
+                    "but for attention and dropout",
+                ) from None
+            states.append({name: x.clone() for name, x in self.decoder.state_dict().items()})
+        shares = [counts[folder] / sum(counts.values()) for folder in runs]
+        self.decoder.load_state_dict(
+            {
+                name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
+                for name in states[0]
+            }
         )
-        refuse_other_words(other, self.vocabulary)
-        try:
-            self.decoder.load_state_dict(self._upper() | other.decoder.state_dict())
-        except RuntimeError:
-            raise UserError(
-                "model.shape",
-                f"{other.folder}: its weights do not fit this recipe; give both the same [model], "
-                "but for attention and dropout",
-            ) from None
 
     def _upper(self) -> dict[str, Tensor]:
         return {name: x for name, x in self.decoder.state_dict().items() if _is_tuned(name)}
@@ -208,6 +225,8 @@ class Trainer:
             }
         )
         with asked_to_stop() as asked:
+            if not training.epochs and not self.place.epoch:
+                self._judge()  # what it begins with is all there is
             while not (reason := self._reason_to_stop()):
                 self._epoch(asked)
                 self._judge()
@@ -438,6 +457,7 @@ class Trainer:
             "vocabulary": self.vocabulary.sha256,
             "features": self.store.index.model_dump(),
             "recipe": self.recipe.model_dump(),
+            "start_from": self.began_with,
             "versions": versions(),
         }
 
@@ -464,6 +484,7 @@ class Trainer:
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
         self.place = Place(**meta["place"])
+        self.began_with = meta.get("start_from", [])
         if self.is_hard:
             self.baseline.values = tensors["baseline"]
         self.optimiser.load_state_dict(checkpoint.unpack(tensors, meta["optimiser"])["optimiser"])
