@@ -112,6 +112,16 @@ def test_agreement_lies_between_nothing_and_itself(
 
 def test_agreement_by_hand() -> None:
     one, other = Phrases((5, 6, 7)), Phrases((5, 6, 8, 9))
-    # One word apart; of 3 and 4 words 2 are shared, of 2 and 3 pairs 1, of triples none.
-    cosines = 2 / (3**0.5 * 2) + 1 / (2**0.5 * 3**0.5)
-    assert agreement(one, other) == pytest.approx(cosines / 4 * np.exp(-1 / 72))
+    five, six, seven, eight, nine = np.log([7, 8, 9, 10, 11])
+    pair = (five + six) / 2
+    # One word apart; 2 words are shared and 1 pair, of triples none.
+    words = (five**2 + six**2) / np.linalg.norm([five, six, seven])
+    words /= np.linalg.norm([five, six, eight, nine])
+    pairs = pair**2 / np.linalg.norm([pair, (six + seven) / 2])
+    pairs /= np.linalg.norm([pair, (six + eight) / 2, (eight + nine) / 2])
+    assert agreement(one, other) == pytest.approx((words + pairs) / 4 * np.exp(-1 / 72))
+
+
+def test_a_rare_word_in_common_counts_more_than_a_common_one() -> None:
+    told = Phrases((3, 900, 4))
+    assert agreement(told, Phrases((5, 900, 6))) > agreement(told, Phrases((3, 800, 6)))

@@ -2,8 +2,8 @@
 
 The likeliest sentence is often a short and general one. Here further sentences are drawn from the
 model, and each of the beam's is rated by how many n-grams it shares with them (minimum Bayes risk
-decoding): what most of them say of a picture is said, also where no single wording is likely.
-Measured in docs/log.md.
+decoding): what most of them say of a picture is said, also where no single wording is likely. Rare
+words weigh more. Measured in docs/log.md.
 """
 
 import math
@@ -60,26 +60,39 @@ class Phrases:
     words: tuple[int, ...]
 
     @cached_property
-    def counts(self) -> tuple[Mapping[tuple[int, ...], int], ...]:
-        """How often each n-gram occurs, by n."""
+    def weights(self) -> tuple[Mapping[tuple[int, ...], float], ...]:
+        """How much each n-gram weighs, by n: how often it occurs times how rare it is."""
         return tuple(
-            Counter(zip(*(self.words[i:] for i in range(order)), strict=False)) for order in ORDERS
+            {
+                phrase: count * _rarity(phrase)
+                for phrase, count in Counter(
+                    zip(*(self.words[i:] for i in range(order)), strict=False)
+                ).items()
+            }
+            for order in ORDERS
         )
 
     @cached_property
     def norms(self) -> tuple[float, ...]:
-        """Lengths of those counts as vectors, by n."""
-        return tuple(math.hypot(*counts.values()) for counts in self.counts)
+        """Lengths of those weights as vectors, by n."""
+        return tuple(math.hypot(*weights.values()) for weights in self.weights)
+
+
+def _rarity(phrase: tuple[int, ...]) -> float:
+    """The mean over its words. They are numbered by how common they are, and by Zipf's law the
+    logarithm of a word's number is how rare it is.
+    """
+    return sum(math.log(2 + word) for word in phrase) / len(phrase)
 
 
 def agreement(one: Phrases, other: Phrases) -> float:
-    """How alike two sentences are, from 0 to 1: CIDEr-D where every n-gram weighs the same."""
+    """How alike two sentences are, from 0 to 1: as CIDEr-D, with a rarity of its own."""
     cosines = 0.0
-    both = zip(one.counts, other.counts, one.norms, other.norms, strict=True)
+    both = zip(one.weights, other.weights, one.norms, other.norms, strict=True)
     for own, theirs, norm, their_norm in both:
         shared = sum(
-            min(count, theirs[phrase]) * theirs[phrase]
-            for phrase, count in own.items()
+            min(weight, theirs[phrase]) * theirs[phrase]
+            for phrase, weight in own.items()
             if phrase in theirs
         )
         if shared:
