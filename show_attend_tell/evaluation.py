@@ -100,6 +100,7 @@ def evaluation_facts(
             "max_words": search.max_words,
             "look": search.look,
             "votes": search.votes,
+            "repetition": search.repetition,
             "views": views,
         },
         "model": dict(model),

@@ -207,7 +207,7 @@ def print_scores(facts: dict[str, Any]) -> None:
     table = Table(
         title=f"{' with '.join(runs)}, {facts['split']}: {facts['pictures']:,} pictures, "
         f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
-        f"votes {search['votes']}, views {search['views']}",
+        f"votes {search['votes']}, repetition {search['repetition']:g}, views {search['views']}",
         title_justify="left",
     )
     table.add_column("recipe of scoring")

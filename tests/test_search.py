@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling import search as search_module
 from show_attend_tell.telling.model import Arrays, Floats, Integers
 from show_attend_tell.telling.search import Search, Told, tell
 
@@ -259,6 +260,38 @@ def test_no_word_follows_itself_unless_allowed() -> None:
     assert any(repeats(one.words) for (one,) in allowed)
 
 
+@pytest.mark.parametrize("power", [0.0, 0.7])
+def test_a_word_told_already_costs_unless_it_is_common(
+    power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "COMMONEST", 4)
+    model, (picture,) = ToyModel(seed=3), pictures(1, 3)
+    nats = 2.5
+
+    def score(words: tuple[int, ...]) -> float:
+        repeated = sum(word >= 4 and word in words[:i] for i, word in enumerate(words))
+        plain = score_of(model, picture, words, power)
+        return plain - nats * repeated / math.pow(len(words) + 1, power)
+
+    best = sorted(all_sentences(model, longest=5), key=lambda words: -score(words))[:300]
+    asked = Search(beam=3000, n_best=300, length_power=power, max_words=5, repetition=nats)
+    (told,) = tell(model, picture[None], asked)
+    assert [one.words for one in told] == best
+    assert [one.score for one in told] == pytest.approx([score(words) for words in best])
+    assert any(len(set(words)) < len(words) for words in best)  # it costs, and is not forbidden
+    for one in told[:20]:
+        assert one.log_probs == pytest.approx(forced(model, picture, one.words)[0])
+
+
+def test_draws_are_not_changed_by_the_cost_of_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "COMMONEST", 2)
+    plain, costly = (
+        tell(ToyModel(), pictures(4), Search(temperature=1.0, n_best=5, repetition=nats))
+        for nats in (0.0, 5.0)
+    )
+    assert all(all(map(same, *pair)) for pair in zip(plain, costly, strict=True))
+
+
 def test_forbidden_words_never_starve_the_beam() -> None:
     # The end, the unknown word and the repetition are the three likeliest words everywhere.
     model = ToyModel(vocabulary_size=30, end_bias=50.0)
@@ -484,6 +517,7 @@ def test_ties_go_to_the_lower_index() -> None:
         ({"min_words": 9, "max_words": 8}, "min_words is 9; it must be from 0 to max_words (8)"),
         ({"temperature": 0.0}, "temperature is 0.0; it must be above 0"),
         ({"among": 0}, "among is 0; it must be at least 1"),
+        ({"repetition": -1.0}, "repetition is -1.0; it must be 0 or more"),
         ({"votes": -1}, "votes is -1; it must be 0 or more"),
         ({"seed": -1}, "seed is -1; it must be 0 or more"),
         ({"look": "hard"}, "look is hard; it must be one of expected, most-likely, sampled"),

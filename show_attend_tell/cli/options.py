@@ -112,6 +112,14 @@ VotesOption = Annotated[
         show_default="the recipe's",
     ),
 ]
+RepetitionOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Nats taken from a word that the sentence has already, the ten commonest excepted. "
+        "3 is good.",
+        show_default="the recipe's",
+    ),
+]
 LookOption = Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")]
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 OwnFeaturesArgument = Annotated[
@@ -136,7 +144,11 @@ ModelsOption = Annotated[
 
 
 def asked_of_search(
-    beam: int | None, length_power: float | None, look: Look | None, votes: int | None
+    beam: int | None,
+    length_power: float | None,
+    look: Look | None,
+    votes: int | None,
+    repetition: float | None,
 ) -> dict[str, Any]:
     """What was asked for of a search, by the names of `Search`."""
     asked = {
@@ -144,6 +156,7 @@ def asked_of_search(
         "length_power": length_power,
         "look": look and look.value,
         "votes": votes,
+        "repetition": repetition,
     }
     return {name: value for name, value in asked.items() if value is not None}
 

@@ -16,6 +16,7 @@ from show_attend_tell.cli.options import (
     LengthPowerOption,
     LookOption,
     OwnFeaturesArgument,
+    RepetitionOption,
     RunArgument,
     SplitOption,
     VotesOption,
@@ -37,6 +38,7 @@ def evaluate(
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
     votes: VotesOption = None,
+    repetition: RepetitionOption = None,
     look: LookOption = None,
     views: Annotated[
         int | None,
@@ -81,7 +83,7 @@ def evaluate(
     from show_attend_tell import terminal
 
     together = [model, *(with_ or [])]
-    asked = asked_of_search(beam, length_power, look, votes)
+    asked = asked_of_search(beam, length_power, look, votes, repetition)
     if (model / "model.json").exists() or not model.exists():  # a name of what ships
         refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
         facts = _evaluate_model(together, data, split, asked, views, out)
@@ -102,6 +104,7 @@ def report(
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
     votes: VotesOption = None,
+    repetition: RepetitionOption = None,
     look: LookOption = None,
     out: Annotated[
         Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
@@ -139,7 +142,7 @@ def report(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    search = search_of(model, asked_of_search(beam, length_power, look, votes))
+    search = search_of(model, asked_of_search(beam, length_power, look, votes, repetition))
     refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
     page = out or run / f"report-{split}.html"
     make_room(page)
@@ -169,6 +172,7 @@ def export(
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
     votes: VotesOption = None,
+    repetition: RepetitionOption = None,
     look: LookOption = None,
     views: Annotated[
         int, typer.Option(help="Views of each picture that it tells from: 1, 2 or 3.")
@@ -194,7 +198,7 @@ def export(
 
         sat export runs/soft runs/soft/model
 
-        sat export runs/soft runs/soft/model --beam 10 --votes 30 --views 3
+        sat export runs/soft runs/soft/model --beam 10 --votes 30 --repetition 3 --views 3
 
         sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
     """
@@ -208,7 +212,7 @@ def export(
     export_model(
         model,
         out,
-        search=search_of(model, asked_of_search(beam, length_power, look, votes)),
+        search=search_of(model, asked_of_search(beam, length_power, look, votes, repetition)),
         views=views,
         encoder_weights=encoder_weights,
         example=example,

@@ -37,6 +37,14 @@ def caption(
             show_default="the model's",
         ),
     ] = None,
+    repetition: Annotated[
+        float | None,
+        typer.Option(
+            help="Nats taken from a word that the caption has already, the ten commonest excepted. "
+            "3 is good.",
+            show_default="the model's",
+        ),
+    ] = None,
     views: Annotated[
         int | None,
         typer.Option(
@@ -116,6 +124,7 @@ def caption(
         seed=seed,
         look=look.value if look else captioner.search.look,
         votes=captioner.search.votes if votes is None else votes,
+        repetition=captioner.search.repetition if repetition is None else repetition,
     )
     names, sources = list_pictures(pictures)
     failed = 0

@@ -106,6 +106,7 @@ def _scores(run: Run) -> str:
             f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
             f"length power {search['length_power']:g}, "
             + (f"{search['votes']} votes" if search.get("votes") else "no votes")
+            + (f", repetition {search['repetition']:g}" if search.get("repetition") else "")
             + (f", {search['views']} views" if search.get("views", 1) > 1 else "")
             + "; in percent, CIDEr-D from 0 to 10.",
             "",

@@ -108,6 +108,7 @@ def export_model(
         max_words=search.max_words,
         look=search.look,
         votes=search.votes,
+        repetition=search.repetition,
         views=views,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={

@@ -140,6 +140,7 @@ def _about(
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
         "Search": f"beam {search.beam}, length power {search.length_power:g}, "
         f"{f'{search.votes} votes, ' if search.votes else ''}"
+        f"{f'repetition {search.repetition:g}, ' if search.repetition else ''}"
         f"look {search.look}, at most {search.max_words} words",
     }
 

@@ -83,6 +83,7 @@ class Captioner:
             max_words=facts.max_words,
             look=facts.look,
             votes=facts.votes,
+            repetition=facts.repetition,
         )
 
     @overload

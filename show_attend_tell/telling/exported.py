@@ -47,6 +47,7 @@ class ModelFacts(BaseModel):
     max_words: int
     look: Look = "expected"
     votes: int = 0
+    repetition: float = 0.0
     views: int = 1  # of each picture that it tells from
     files: dict[str, str]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions

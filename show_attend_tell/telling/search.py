@@ -21,6 +21,11 @@ Look = Literal["expected", "most-likely", "sampled"]
 Pointing = Callable[[Floats, int, Integers], Floats]
 
 
+# Words are numbered by how common they are, after the end and the unknown word; the first ten ("a",
+# "in", "on", ...) are told twice in many a good sentence.
+COMMONEST = 12
+
+
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """How to search. A beam search by default; a `temperature` makes it sampling."""
@@ -34,6 +39,9 @@ class Search:
     max_words: int = 50  # a sentence that has not ended by then is cut
     allow_unknown: bool = False
     allow_repeats: bool = False  # the same word twice in a row
+    # Nats that a beam search takes from a word which the sentence has already, unless it is one of
+    # the commonest: a model without memory for its words tells of "a skateboard on a skateboard".
+    repetition: float = 0.0
     temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
     among: int | None = None  # sampling: draw from this many likeliest words only; None: from all
     seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
@@ -68,6 +76,7 @@ class Search:
             "above 0 (for greedy search set beam to 1 and no temperature)",
         )
         _require(self.among is None or self.among >= 1, "among", self.among, "at least 1")
+        _require(0 <= self.repetition < math.inf, "repetition", self.repetition, "0 or more")
         _require(self.votes >= 0, "votes", self.votes, "0 or more")
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
         looks = get_args(Look)
@@ -214,9 +223,11 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
         # Every beam's words side by side: (P, beams × best).
         log_probs = np.where(_allowed(model, search, step, previous, ids), log_probs, -np.inf)
         log_probs = log_probs.astype(np.float64).reshape(-1, beams * best)
+        totals = live.totals.repeat(best, axis=1) + log_probs
+        if search.repetition and not sampling:
+            totals -= search.repetition * _told_already(words, ids).reshape(totals.shape)
         ids = ids.reshape(log_probs.shape)
         ends = ids == model.end_word
-        totals = live.totals.repeat(best, axis=1) + log_probs
         if search.temperature is None:
             leading, following = _best_first(totals, ends, width)
         else:
@@ -313,6 +324,12 @@ def _allowed(
     if step < search.min_words:
         allowed &= ids != model.end_word
     return allowed
+
+
+def _told_already(words: Integers, ids: Integers) -> npt.NDArray[np.bool_]:
+    """Which of the words (rows, best) are rare enough to be missed among those before (rows, t)."""
+    repeated: npt.NDArray[np.bool_] = (ids[:, :, None] == words[:, None, :]).any(axis=2)
+    return repeated & (ids >= COMMONEST)
 
 
 def _best_first(
