@@ -115,7 +115,7 @@ VotesOption = Annotated[
 RepetitionOption = Annotated[
     float | None,
     typer.Option(
-        help="Nats taken from a word that the sentence has already, the eleven commonest excepted. "
+        help="Nats taken from a word that the sentence has already, the commonest excepted. "
         "3 is good.",
         show_default="the recipe's",
     ),

@@ -40,7 +40,7 @@ def caption(
     repetition: Annotated[
         float | None,
         typer.Option(
-            help="Nats taken from a word that the caption has already, the eleven commonest excepted. "
+            help="Nats taken from a word that the caption has already, the commonest excepted. "
             "3 is good.",
             show_default="the model's",
         ),

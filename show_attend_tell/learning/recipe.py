@@ -174,7 +174,7 @@ class SearchSection(_Section):
     # Sentences drawn to choose among the beam's by; 0: the likeliest is told. Dev scores while
     # training are without.
     votes: NonNegativeInt = 0
-    # Nats taken from a word that the sentence has already, the eleven commonest excepted; 0.0: none.
+    # Nats taken from a word that the sentence has already, the commonest excepted; 0.0: none.
     repetition: NonNegativeFloat = 0.0
 
 

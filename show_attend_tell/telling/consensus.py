@@ -18,7 +18,7 @@ from show_attend_tell.telling.search import Search, Told
 
 TEMPERATURE = 0.5  # of the sentences drawn; 0.8 was as good on dev
 AMONG = 50  # likeliest words that each of theirs is drawn from; the others hardly ever come
-LIKELIHOOD = 0.2  # what a sentence's own score counts beside its agreement; chosen on dev
+LIKELIHOOD = 0.3  # what a sentence's own score counts beside its agreement; chosen on dev
 ORDERS = range(1, 5)  # n of the n-grams
 SIGMA = 6.0  # words by which lengths may differ before it costs much, as in CIDEr-D
 

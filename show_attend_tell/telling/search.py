@@ -21,8 +21,8 @@ Look = Literal["expected", "most-likely", "sampled"]
 Pointing = Callable[[Floats, int, Integers], Floats]
 
 
-# Words are numbered by how common they are, after the end and the unknown word; the first eleven ("a",
-# "in", "on", ...) are told twice in many a good sentence.
+# Words are numbered by how common they are, after the end and the unknown word; the first eleven
+# ("a", "in", "on", ...) are told twice in many a good sentence.
 COMMONEST = 13
 
 
