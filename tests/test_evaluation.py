@@ -45,7 +45,7 @@ def test_a_model_is_left_as_it_is(sat: Sat, exported_folder: Path) -> None:
     code, out, _ = sat("evaluate", model, exported_folder / "photos", "--with", model)
     assert code == 0
     assert "model with model, dev: 4 pictures" in out
-    assert "votes 0, views 1" in out
+    assert "votes 0, repetition 0, views 1" in out
     assert sorted(model.iterdir()) == before
 
 
