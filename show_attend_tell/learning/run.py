@@ -1,11 +1,14 @@
 """A run folder: begun, gone on with, or opened to be used."""
 
 import platform
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import show_attend_tell
 from show_attend_tell.data.features import FeatureStore, StoreIndex
@@ -77,6 +80,44 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teach
         return make_decoder(recipe, features.depth, words)
     _, upper = encoder_of(features).split(features.tuned)
     return Decoder(recipe, features.depth, words, upper)
+
+
+def is_tuned(name: str) -> bool:
+    """Whether a tensor of a decoder belongs to the encoder's tuned stages."""
+    return name.startswith("upper.")
+
+
+def mean_weights(
+    folders: Sequence[Path], decoder: Teachable, store: FeatureStore, vocabulary: Vocabulary
+) -> dict[str, Tensor]:
+    """The mean of runs' best weights, for a decoder of these features and words to begin with.
+
+    A run named twice counts twice. Of one that was trained on frozen stages the tuned stages are
+    still the encoder's own, as the decoder has them.
+    """
+    own = decoder.state_dict()
+    stages = {name: tensor for name, tensor in own.items() if is_tuned(name)}
+    counts, states = Counter(folders), []
+    for folder in counts:
+        run = Run.open(folder, even_unseeing=True)
+        tuned = run.features.tuned or store.index.tuned
+        refuse_other_features(folder, run.features.model_copy(update={"tuned": tuned}), store)
+        refuse_other_words(run, vocabulary)
+        state = stages | run.decoder.state_dict()
+        if {name: x.shape for name, x in state.items()} != {
+            name: x.shape for name, x in own.items()
+        }:
+            raise UserError(
+                "model.shape",
+                f"{folder}: its weights do not fit this recipe; give both the same [model], "
+                "but for attention and dropout",
+            )
+        states.append(state)
+    shares = [count / len(folders) for count in counts.values()]
+    return {
+        name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
+        for name in own
+    }
 
 
 def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encoder:

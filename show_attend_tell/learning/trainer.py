@@ -9,8 +9,7 @@ seed and the number of the step or epoch, so the state is weights, optimiser, av
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -41,12 +40,12 @@ from show_attend_tell.learning.run import (
     LAST,
     RECIPE,
     VOCABULARY,
-    Run,
     begin_or_resume,
     decoder_for,
+    is_tuned,
+    mean_weights,
     refuse_other_features,
     refuse_other_vocabulary,
-    refuse_other_words,
     versions,
 )
 from show_attend_tell.learning.sheets import draw_sheet
@@ -137,10 +136,8 @@ class Trainer:
         is_new = not (folder / RECIPE).exists()
         self.began_with = [str(folder) for folder in start_from]
         if is_new and start_from:
-            self._start_from(
-                {folder: Run.open(folder, even_unseeing=True) for folder in start_from},
-                Counter(start_from),
-            )
+            weights = mean_weights(start_from, self.decoder, store, self.vocabulary)
+            self.decoder.load_state_dict(weights)
         self.optimiser = _optimiser(self.decoder, recipe.training)
         self.average = (
             {name: tensor.detach().clone() for name, tensor in self.decoder.state_dict().items()}
@@ -177,36 +174,6 @@ class Trainer:
 
     def _to_learn(self) -> Captions:
         return Captions.of(self.store, "train", self.vocabulary)
-
-    def _start_from(self, runs: Mapping[Path, Run], counts: Mapping[Path, int]) -> None:
-        """Begin with the mean of their weights, each as often as it counts."""
-        states = []
-        for folder, run in runs.items():
-            # The tuned stages of a run that begins with frozen ones are still the encoder's own.
-            tuned = run.features.tuned or self.store.index.tuned
-            refuse_other_features(
-                folder, run.features.model_copy(update={"tuned": tuned}), self.store
-            )
-            refuse_other_words(run, self.vocabulary)
-            try:
-                self.decoder.load_state_dict(self._upper() | run.decoder.state_dict())
-            except RuntimeError:
-                raise UserError(
-                    "model.shape",
-                    f"{folder}: its weights do not fit this recipe; give both the same [model], "
-                    "but for attention and dropout",
-                ) from None
-            states.append({name: x.clone() for name, x in self.decoder.state_dict().items()})
-        shares = [counts[folder] / sum(counts.values()) for folder in runs]
-        self.decoder.load_state_dict(
-            {
-                name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
-                for name in states[0]
-            }
-        )
-
-    def _upper(self) -> dict[str, Tensor]:
-        return {name: x for name, x in self.decoder.state_dict().items() if _is_tuned(name)}
 
     def run(self) -> None:
         """Train until there is a reason to stop."""
@@ -493,18 +460,13 @@ class Trainer:
             self.average = _under("average.", tensors)
 
 
-def _is_tuned(name: str) -> bool:
-    """Whether a tensor of the decoder belongs to the encoder's tuned stages."""
-    return name.startswith("upper.")
-
-
 def _optimiser(decoder: Teachable, training: TrainingSection) -> torch.optim.Optimizer:
     named = list(decoder.named_parameters())
     groups = [
         {"params": parameters, "lr": rate, "first_lr": rate}
         for parameters, rate in (
-            ([x for name, x in named if not _is_tuned(name)], training.learning_rate),
-            ([x for name, x in named if _is_tuned(name)], training.tuned_rate),
+            ([x for name, x in named if not is_tuned(name)], training.learning_rate),
+            ([x for name, x in named if is_tuned(name)], training.tuned_rate),
         )
         if parameters
     ]
