@@ -54,7 +54,7 @@ def evaluate_model(
         split,
         [len(caption.words) for caption in captions.values()],
         search,
-        captioner.views,
+        captioner.views_of(search),
         {
             "epoch": model.facts.origin["epoch"],
             "vocabulary": model.vocabulary.sha256,

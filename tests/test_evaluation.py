@@ -39,6 +39,13 @@ def test_what_it_tells_is_scored(
         assert facts["scores"][recipe][f"BLEU-4-{penalty}"]["value"] == pytest.approx(expected)
 
 
+def test_one_place_of_one_view_is_looked_at(sat: Sat, exported_folder: Path) -> None:
+    words = ["evaluate", exported_folder / "run/model", exported_folder / "photos", "--views", 3]
+    code, out, _ = sat(*words, "--look", "most-likely", "--json")
+    assert code == 0
+    assert json.loads(out)["search"]["views"] == 1
+
+
 def test_a_model_is_left_as_it_is(sat: Sat, exported_folder: Path) -> None:
     model = exported_folder / "run/model"
     before = sorted(model.iterdir())

@@ -128,13 +128,16 @@ class Captioner:
             warnings.append("one_colour")
         return Framed(pixels, opened.size, crop_of(opened.size, needed[0]), tuple(warnings))
 
+    def views_of(self, search: Search) -> int:
+        """How many views a search sees: to look at one place is to look at a cell of the whole."""
+        return self.views if search.look == "expected" else 1
+
     def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
         search = search or self.search
-        # One place, the likeliest or one that a person points at, is a cell of the whole picture.
-        views = self.views if search.look == "expected" else 1
+        views = self.views_of(search)
         annotations = [
             _encode(model, [one.pixels[i][:views] for one in framed])
             for i, model in enumerate(self.models)
