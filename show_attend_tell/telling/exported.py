@@ -19,6 +19,9 @@ from show_attend_tell.telling.search import Look
 
 FORMAT = 1
 GRAPHS = ("encode", "start", "look", "advance")
+# The attention makes rows × places × width numbers and passes over them four times; so many of them
+# (2 MB) stay in the cache meanwhile, which saves a sixth to a quarter of its time in three views.
+NUMBERS_AT_ONCE = 500_000
 
 Run = Callable[..., list[npt.NDArray[Any]]]
 
@@ -95,7 +98,12 @@ class ExportedModel:
     def look(self, memory: Arrays, state: Arrays) -> tuple[Floats, Floats]:
         """Alpha and gate."""
         (_, keys), (h, _) = memory, state
-        alpha, gate = self._look(keys, _grouped(h, len(keys)))
+        rows = _grouped(h, len(keys))  # (P, k, n)
+        some = max(1, NUMBERS_AT_ONCE // (rows.shape[1] * keys[0].size))
+        parts = [
+            self._look(keys[i : i + some], rows[i : i + some]) for i in range(0, len(keys), some)
+        ]
+        alpha, gate = (np.concatenate(part) for part in zip(*parts, strict=True))
         return alpha.reshape(len(h), -1), gate.reshape(-1)
 
     def advance(
