@@ -11,6 +11,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.encoders.base import Upper
 from show_attend_tell.learning.export import export_model
 from show_attend_tell.learning.prepare import read_pixels
 from show_attend_tell.learning.recipe import Recipe
@@ -106,6 +107,34 @@ def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [(), ("reward.weight=0.5",), ("model.attention=hard", "hard.samples=2")],
+    ids=["soft", "reward", "hard"],
+)
+def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
+    options: tuple[str, ...],
+    store: FeatureStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen, steps = [], []
+    see = Upper.forward
+
+    def count(upper: Upper, stored: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            seen.append(len(stored))
+        return see(upper, stored)
+
+    def listen(event: dict[str, object]) -> None:
+        if event["event"] == "progress":
+            steps.append(event["step"])
+
+    monkeypatch.setattr(Upper, "forward", count)
+    train(store, tmp_path / "run", tuned_recipe(*options), watch=[listen])
+    assert len(seen) == len(steps) > 1
+
+
 def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     folder: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
@@ -118,7 +147,8 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
     with torch.no_grad():
         first = one.decoder.teach(torch.from_numpy(frozen.read(rows)), captions)
-        second = other.decoder.teach(torch.from_numpy(store.read(rows)), captions)
+        seen = other.decoder.see(torch.from_numpy(store.read(rows)))
+        second = other.decoder.teach(seen, captions)
     torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
     with pytest.raises(UserError, match="tuned is 0"):
         train(frozen, tmp_path / "back", small_recipe(), start_from=[tmp_path / "tuned"])

@@ -65,6 +65,10 @@ class Teachable(nn.Module, ABC):
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
         """Weight (K, m) and bias (K), which make logits of a lesson's readout."""
 
+    def see(self, features: Tensor) -> Tensor:
+        """Annotations (pictures, L, D) of stored features, which are those unless stages learn."""
+        return features
+
     @abstractmethod
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
@@ -162,11 +166,16 @@ class Decoder(Teachable):
         """L_o of equation 7, or E but for the row of no word: (K, m), and its bias (K)."""
         return self.embedding.weight[:-1] if self.is_tied else self.output.weight, self.output.bias
 
+    def see(self, features: Tensor) -> Tensor:
+        """What the encoder's tuned stages make of a map, where there are any: (pictures, L, D)."""
+        annotations: Tensor = self.upper(features)
+        return annotations
+
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Places, State]:
         """What is known before the first word. annotations: (pictures, L, D)."""
-        a = self.norm(self.narrow(self.upper(annotations)))
+        a = self.norm(self.narrow(annotations))
         keep = Dropout(self.dropout, generator)
         return self.attention.survey(a), self.initial(a.mean(dim=1), keep)
 

@@ -49,7 +49,7 @@ def look_at_boxes(
         if Path(example.id).name not in pictures:
             continue
         picture = pictures[Path(example.id).name]
-        annotations = torch.from_numpy(store.read([row]))
+        annotations = run.decoder.see(torch.from_numpy(store.read([row])))
         for caption in picture["captions"]:
             ids = torch.tensor([run.vocabulary.encode(caption["text"])])
             lesson = run.decoder.teach(annotations, ids)

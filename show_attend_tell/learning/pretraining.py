@@ -116,18 +116,18 @@ class _Pretrainer(Trainer):
         order = self.recipe.training.length_order
         return epoch_batches(captions.lengths(), size, seed, order=order)
 
-    def _annotations(self, batch: Batch) -> Tensor:
+    def _features(self, batch: Batch) -> Tensor:
         return torch.zeros(len(batch), 1, self.store.index.depth)
 
-    _dev_annotations = _annotations
+    _dev_features = _features
 
     def _cost(
-        self, batch: Batch, annotations: Tensor, captions: Tensor, generator: torch.Generator
+        self, batch: Batch, features: Tensor, captions: Tensor, generator: torch.Generator
     ) -> Cost:
         """That of the words, also for hard attention: of one place there is nothing to choose."""
         return soft_cost(
             self.decoder,
-            self.decoder.teach(annotations, captions, generator),
+            self.decoder.teach(features, captions, generator),
             captions,
             double_stochastic=0.0,
             label_smoothing=self.recipe.training.label_smoothing,

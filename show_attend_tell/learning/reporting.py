@@ -266,9 +266,9 @@ def next_words(
     right: list[bool] = []
     lengths = [len(words) for _, words in captions]
     for batch in epoch_batches(lengths, CAPTIONS_AT_ONCE, (0,), order="random"):
-        annotations = torch.from_numpy(store.read([captions[i][0] for i in batch]))
+        features = torch.from_numpy(store.read([captions[i][0] for i in batch]))
         targets = torch.tensor([captions[i][1] for i in batch])  # (B, T)
-        lesson = run.decoder.teach(annotations, targets)
+        lesson = run.decoder.teach(run.decoder.see(features), targets)
         logits = linear(lesson.readout, *run.decoder.softmax_layer())  # (B, T, K)
         top, word = logits.max(dim=2)
         sure += (top - logits.logsumexp(dim=2)).exp().flatten().tolist()

@@ -28,12 +28,13 @@ class Teachers:
         self.decoders = [run.decoder for run in runs]
 
     @torch.no_grad()
-    def advise(self, annotations: Tensor, captions: Tensor) -> Tensor:
+    def advise(self, features: Tensor, captions: Tensor) -> Tensor:
         """The mean of their probabilities for each word of captions (batch, steps): (words, K)."""
         told = captions != PADDING
         each = (
             torch.nn.functional.linear(
-                decoder.teach(annotations, captions).readout[told], *decoder.softmax_layer()
+                decoder.teach(decoder.see(features), captions).readout[told],
+                *decoder.softmax_layer(),
             ).softmax(1)
             for decoder in self.decoders
         )

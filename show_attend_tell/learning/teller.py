@@ -24,9 +24,9 @@ class TorchTeller:
         self.start_word = self.vocabulary_size = decoder.words
 
     @torch.inference_mode()
-    def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
+    def start(self, features: Floats) -> tuple[Arrays, Arrays]:
         """Memory: annotations and grown keys; state: h and c."""
-        places, state = self.decoder.start(torch.from_numpy(annotations))
+        places, state = self.decoder.start(self.decoder.see(torch.from_numpy(features)))
         return _arrays(places.annotations, places.grown), _arrays(*state)
 
     @torch.inference_mode()

@@ -241,11 +241,10 @@ class Trainer:
 
     def _step(self, batch: Batch) -> tuple[Cost, float]:
         training = self.recipe.training
-        annotations = self._annotations(batch)
-        captions = self.captions.padded(batch)
+        features, captions = self._features(batch), self.captions.padded(batch)
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
-        cost = self._cost(batch, annotations, captions, generator)
+        cost = self._cost(batch, features, captions, generator)
         cost.loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), training.clip or math.inf)
         self._refuse_nonsense(cost, float(norm))
@@ -259,9 +258,10 @@ class Trainer:
         return cost, float(norm)
 
     def _cost(
-        self, batch: Batch, annotations: Tensor, captions: Tensor, generator: torch.Generator
+        self, batch: Batch, features: Tensor, captions: Tensor, generator: torch.Generator
     ) -> Cost:
         training = self.recipe.training
+        annotations = self.decoder.see(features)  # once for people's captions and drawn ones
         words_cost = partial(
             soft_cost,
             self.decoder,
@@ -285,7 +285,7 @@ class Trainer:
             told = with_own_words(self.decoder, annotations, captions, share, generator)
         advice = None
         if self.teachers:
-            probs = self.teachers.advise(annotations, told)
+            probs = self.teachers.advise(features, told)
             advice = Advice(probs, self.recipe.distillation.weight)
         lesson = self.decoder.teach(annotations, told, generator)
         cost = words_cost(lesson, captions, advice=advice)
@@ -302,12 +302,12 @@ class Trainer:
             dropout=generator,
         )
 
-    def _annotations(self, batch: Batch) -> Tensor:
+    def _features(self, batch: Batch) -> Tensor:
         """What is seen while these captions are learned: (captions or pictures, L, D)."""
         rows = self._rows_in_views(self._rows(self.captions, batch))
         return torch.from_numpy(self.store.read(rows))
 
-    def _dev_annotations(self, batch: Batch) -> Tensor:
+    def _dev_features(self, batch: Batch) -> Tensor:
         return torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
 
     def _rows(self, captions: Captions, batch: Batch) -> list[int]:
@@ -391,7 +391,7 @@ class Trainer:
         nats, words = 0.0, 0
         for batch in self._batches(self.dev, 64, (0,)):
             captions = self.dev.padded(batch)
-            lesson = decoder.teach(self._dev_annotations(batch), captions)
+            lesson = decoder.teach(decoder.see(self._dev_features(batch)), captions)
             cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
             nats, words = nats + cost.nats, words + cost.words
         return nats / words
