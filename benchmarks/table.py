@@ -96,7 +96,8 @@ def captions(
     kept = KEPT / f"{model}-{seed}-{split}.json"
     if kept.exists():
         found = json.loads(kept.read_text("utf-8"))
-        if found["recipe"] == recipe.to_toml() and found["told"].keys() == SEARCHES.keys():
+        is_same = Recipe.from_toml(found["recipe"]) == recipe
+        if is_same and found["told"].keys() == SEARCHES.keys():
             return dict(found["told"])
     run = trained(model, seed, store, runs)
     told = {}

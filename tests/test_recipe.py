@@ -42,6 +42,13 @@ UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", 
 def test_a_shipped_recipe_survives_to_toml(name: str, tmp_path: Path) -> None:
     recipe = load_recipe(name)
     assert load_recipe(write(tmp_path, recipe.to_toml())) == recipe
+    assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_a_recipe_written_before_a_key_was_there_has_its_default() -> None:
+    recipe = load_recipe("flickr8k-soft")
+    lines = [line for line in recipe.to_toml().splitlines() if not line.startswith("repetition")]
+    assert Recipe.from_toml("\n".join(lines)) == recipe
 
 
 @pytest.mark.parametrize("name", shipped_recipes())

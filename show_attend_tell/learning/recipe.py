@@ -197,6 +197,11 @@ class Recipe(_Section):
     distillation: DistillationSection = DistillationSection()
     search: SearchSection = SearchSection()
 
+    @classmethod
+    def from_toml(cls, text: str) -> "Recipe":
+        """What `to_toml` wrote, now or when there were fewer keys: those have their defaults."""
+        return cls.model_validate(tomllib.loads(text))
+
     def to_toml(self) -> str:
         """Every key that is of use, with its value; reading it again gives an equal recipe."""
         idle = {

@@ -1,0 +1,112 @@
+"""Make the model that ships: from Flickr8k to a model folder, each command in order.
+
+    python benchmarks/ship.py FLICKR8K WORK      # about three hours on two cores
+
+WORK gets the features, the runs and the model. What is done is not done again, so that the same
+command goes on after a stop. A run of the frozen encoder is tuned at two rates, each of the two
+then learns from the scores of what it tells, and the model is a mean of the four: of the means
+tried, the one with the best CIDEr-D on dev. Test is not looked at.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SAT = Path(sys.executable).with_name("sat")
+STAGES = ("encoder.tuned=3", "encoder.views=8")
+FALLING = ("training.decay=0.5", "training.decay_after=1", "training.epochs=3")
+RATES = {  # of the decoder, of the tuned stages
+    "slow": ("training.learning_rate=3e-4", "training.tuned_rate=2e-4"),
+    "quick": ("training.learning_rate=6e-4", "training.tuned_rate=5e-4"),
+}
+REWARDS = (
+    "reward.weight=0.97",
+    "reward.bleu=0.5",
+    "search.max_words=20",
+    "training.learning_rate=2.5e-5",
+    "training.tuned_rate=1e-5",
+    "training.epochs=1",
+    "training.stop_on=CIDEr-D",
+)
+MEANS = {"even": (1, 1), "rewarded": (1, 2)}  # how often tuned and rewarded runs count
+SEARCH = ("--views", "3", "--beam", "10", "--votes", "30", "--repetition", "3")
+
+
+def sat(*words: str | Path) -> None:
+    """One command, said before it runs."""
+    print("sat", *words, flush=True)
+    subprocess.run([SAT, *words], check=True)
+
+
+def train(
+    store: Path, run: Path, *keys: str, start_from: Sequence[Path] = (), recipe: Path | None = None
+) -> None:
+    """Train a run on one processor, or go on with it, unless it is done."""
+    log = run / "log.jsonl"
+    if log.exists() and json.loads(log.read_text("utf-8").splitlines()[-1])["event"] == "stop":
+        return
+    if (run / "recipe.toml").exists():
+        sat("train", store, run, "--threads", "1", "--resume")
+        return
+    begin = [word for one in start_from for word in ("--start-from", one)]
+    chosen = [word for key in keys for word in ("--set", key)]
+    named = ["--recipe", recipe] if recipe else []
+    sat("train", store, run, "--threads", "1", *named, *begin, *chosen)
+
+
+def tune_and_reward(below: Path, runs: Path, name: str) -> None:
+    tuned, rewarded = runs / f"tuned-{name}", runs / f"rewarded-{name}"
+    train(below, tuned, *STAGES, *RATES[name], *FALLING, start_from=[runs / "soft"])
+    train(below, rewarded, *STAGES, *REWARDS, start_from=[tuned])
+
+
+def mean_of_runs(below: Path, runs: Path, name: str) -> None:
+    """The mean of all four, exported into its own run folder."""
+    counts = zip(("tuned", "rewarded"), MEANS[name], strict=True)
+    folders = [
+        runs / f"{kind}-{rate}" for kind, count in counts for rate in RATES for _ in range(count)
+    ]
+    run, recipe = runs / name, runs / "tuned-quick" / "recipe.toml"
+    train(below, run, "training.epochs=0", start_from=folders, recipe=recipe)
+    if not (run / "model" / "model.json").exists():
+        sat("export", run, run / "model", *SEARCH)
+
+
+def main() -> None:
+    """Make what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("work", type=Path)
+    asked = parser.parse_args()
+    features, runs = asked.work / "features", asked.work / "runs"
+    frozen, below = features / "lite2", features / "below"
+
+    sat("prepare", asked.data, frozen)
+    with ThreadPoolExecutor(2) as side_by_side:
+        soft = side_by_side.submit(train, frozen, runs / "soft")
+        sat("prepare", asked.data, below, "--tuned", "3", "--views", "8")
+        soft.result()
+        for done in [side_by_side.submit(tune_and_reward, below, runs, name) for name in RATES]:
+            done.result()
+        for done in [side_by_side.submit(mean_of_runs, below, runs, name) for name in MEANS]:
+            done.result()
+    scores = {}
+    for name in MEANS:
+        told = runs / name / "told"
+        if not (told / "scores.json").exists():
+            sat("evaluate", runs / name / "model", asked.data, "--out", told)
+        found = json.loads((told / "scores.json").read_text("utf-8"))["scores"]["coco"]
+        scores[name] = found["CIDEr-D"]["value"]
+        print(name, {metric: round(score["value"], 4) for metric, score in found.items()})
+    best = max(scores, key=lambda name: scores[name])
+    shutil.copytree(runs / best / "model", asked.work / "model", dirs_exist_ok=True)
+    print(f"the best on dev is {best}: {asked.work / 'model'}")
+
+
+if __name__ == "__main__":
+    main()
