@@ -26,7 +26,7 @@ table: install
 
 # A model to ship, from Flickr8k: prepared, tuned, rewarded, averaged, exported and scored on dev.
 model: install
-	$(BIN)/python benchmarks/ship.py $(DATA) .
+	$(BIN)/python benchmarks/ship.py $(DATA) runs/ship
 
 install: .venv/.installed
 
