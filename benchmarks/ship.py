@@ -1,6 +1,6 @@
 """Make the model that ships: from Flickr8k to a model folder, each command in order.
 
-    python benchmarks/ship.py FLICKR8K WORK      # about three hours on two cores
+    python benchmarks/ship.py FLICKR8K WORK      # about three hours on two cores, by its parts
 
 WORK gets the features, the runs and the model. What is done is not done again, so that the same
 command goes on after a stop. A run of the frozen encoder is tuned at two rates, each of the two
