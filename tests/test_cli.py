@@ -130,6 +130,7 @@ def test_scores_of_runs_together_are_not_put_into_one_of_them(
     out: list[str], sat: Sat, tmp_path: Path
 ) -> None:
     (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").touch()
     words = [word.format(run=tmp_path / "run") for word in ("{run}", "store", "--with", "b", *out)]
     code, _, err = sat("evaluate", *words)
     assert code == 2
@@ -189,7 +190,8 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         "--encoder-weights",
     ),
     "unknown layout": (["show", "{photos}", "--layout", "flickr8"], 2, "flickr8k"),
-    "not a run": (["evaluate", "{store}", "{store}"], 1, "not a run folder"),
+    "not a run": (["report", "{store}", "{store}"], 1, "not a run folder"),
+    "neither a run nor a model": (["evaluate", "{store}", "{store}"], 1, "not a model folder"),
     "run is a file": (["train", "{store}", "{photos}/captions.csv", "{tiny}"], 1, "captions.csv"),
 }
 

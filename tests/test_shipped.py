@@ -53,12 +53,14 @@ def test_a_name_that_means_no_one_model_is_refused(
     assert refused.value.code == code
 
 
-def test_a_folder_that_is_there_wins(
+def test_a_model_that_is_there_wins_over_a_name_and_a_name_over_a_data_set(
     shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "birds").mkdir()
-    assert find_model("birds", shipped) == Path("birds")
+    assert find_model("birds", shipped) == shipped / "birds"
+    (tmp_path / "photos").mkdir()
+    assert find_model("photos", shipped) == Path("photos")  # whoever opens it says what it lacks
     (tmp_path / "birds" / "model").mkdir()
     (tmp_path / "birds" / "model" / "model.json").touch()
     assert find_model(Path("birds"), shipped) == Path("birds/model")

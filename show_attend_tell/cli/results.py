@@ -84,12 +84,12 @@ def evaluate(
 
     together = [model, *(with_ or [])]
     asked = asked_of_search(beam, length_power, look, votes, repetition)
-    if (model / "model.json").exists() or not model.exists():  # a name of what ships
-        refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
-        facts = _evaluate_model(together, data, split, asked, views, out)
-    else:
+    if (model / "recipe.toml").exists():
         refuse(views is not None, "--views needs a model folder; `sat export RUN OUT` makes one")
         facts = _evaluate_run(together, data, split, asked, out, grounding)
+    else:
+        refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
+        facts = _evaluate_model(together, data, split, asked, views, out)
     if json:
         terminal.print_json(facts)
         return

@@ -17,21 +17,23 @@ def find_model(named: str | Path, shipped: Path) -> Path:
     Parameters
     ----------
     named
-        A model folder or a run folder that holds one under `model/`; where there is no such
-        folder, the name of a model that ships, or as much of its beginning as no other has.
+        A model folder or a run folder that holds one under `model/`; or else the name of a model
+        that ships, or as much of its beginning as no other has. A data set may have that name too.
     shipped
         The folder with the models that ship.
     """
     folder = Path(named)
-    if folder.is_dir():
-        is_run = not _is_model(folder) and _is_model(folder / "model")
-        return folder / "model" if is_run else folder
+    for model in (folder, folder / "model"):
+        if _is_model(model):
+            return model
     names = _names(shipped)
     meant = [name for name in names if name.startswith(str(named))]
     if str(named) in meant:
         meant = [str(named)]
     if len(meant) == 1:
         return shipped / meant[0]
+    if folder.is_dir():
+        return folder
     if meant:
         raise UserError("request.bad", f"{named}: several models begin so: {', '.join(meant)}")
     raise UserError(
