@@ -61,7 +61,8 @@ def teachable(request: pytest.FixtureRequest) -> Teachable:
 def make_teachable(**options: object) -> Teachable:
     torch.manual_seed(3)
     recipe = ModelSection(hidden=7, word=5, attention_width=4, **options)  # type: ignore[arg-type]
-    return rivals.make_decoder(recipe, DEPTH, WORDS).double()
+    # While it learns, NIC standardises a batch of pictures; only then does one change another.
+    return rivals.make_decoder(recipe, DEPTH, WORDS).double().eval()
 
 
 def make_decoder(**options: object) -> Decoder:
@@ -267,6 +268,22 @@ def test_a_rival_does_not_care_where_things_are(rival: Teachable) -> None:
     assert torch.allclose(lesson.alphas, torch.full_like(lesson.alphas, 1 / PLACES))
     others = rival.teach(annotations.flip(0), captions)
     assert not torch.allclose(others.readout, lesson.readout)  # but for which picture it is
+
+
+def test_what_all_pictures_share_does_not_reach_a_learning_nic() -> None:
+    nic = make_teachable(attention="nic").train()
+    annotations, captions = world()
+    alike = annotations + 100 * torch.randn(DEPTH, dtype=torch.double)
+    found = [nic.teach(pictures, captions).readout for pictures in (annotations, alike)]
+    assert torch.allclose(*found)
+    assert not torch.allclose(found[0], nic.teach(annotations.flip(0), captions).readout)
+
+
+def test_a_learning_nic_may_be_shown_one_picture_alone() -> None:
+    nic = make_teachable(attention="nic")
+    annotations, captions = world(1)
+    told = nic.teach(annotations, captions).readout
+    assert torch.equal(nic.train().teach(annotations, captions).readout, told)
 
 
 def test_the_log_bilinear_rival_knows_the_last_words_alone() -> None:

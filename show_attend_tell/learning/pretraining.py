@@ -82,7 +82,7 @@ class _Pretrainer(Trainer):
         self.files = files
         super().__init__(store, folder, recipe, (), watch)
         for part in self.decoder.seeing:
-            getattr(self.decoder, part).requires_grad_(False)
+            getattr(self.decoder, part).requires_grad_(False).eval()
 
     def _to_learn(self) -> Captions:
         self.sentences = read_sentences(

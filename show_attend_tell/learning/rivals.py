@@ -7,6 +7,7 @@ even, is `attention.EvenAttention`.
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ def make_decoder(recipe: ModelSection, depth: int, words: int) -> Teachable:
 class Blind(Teachable):
     """What both have in common: no word looks anywhere, so all weights are even and gates shut."""
 
-    seeing = ("narrow", "norm", "picture")
+    seeing: ClassVar[tuple[str, ...]] = ("narrow", "norm", "picture")
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__()
@@ -69,11 +70,16 @@ class Nic(Blind):
     """The picture is the LSTM's first word, and is never seen again.
 
     The readout is that of equation 7 without its context, so that the two models differ in how
-    the picture enters and in nothing else.
+    the picture enters and in nothing else. Pictures are standardised over a mini-batch first: what
+    all of them share outweighs what tells them apart, and the LSTM, which is shown it only once,
+    stays blind for thousands of steps otherwise (docs/log.md).
     """
+
+    seeing = (*Blind.seeing, "standardise")
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__(recipe, depth, words)
+        self.standardise = nn.BatchNorm1d(recipe.word)
         self.lstm = nn.LSTM(recipe.word, recipe.hidden, batch_first=True)
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)
         self.output = nn.Linear(recipe.word, words)
@@ -91,7 +97,8 @@ class Nic(Blind):
     ) -> tuple[Places, State]:
         """Show the picture. annotations: (pictures, L, D)."""
         places, picture = self._seen(annotations)
-        _, (h, c) = self.lstm(Dropout(self.dropout, generator)(picture).unsqueeze(1))
+        x = Dropout(self.dropout, generator)(self._standardised(picture))
+        _, (h, c) = self.lstm(x.unsqueeze(1))
         return places, State(h[0], c[0])
 
     def advance(
@@ -119,6 +126,17 @@ class Nic(Blind):
         hs, _ = self.lstm(x, before)
         readout = self._readout(x, hs, Dropout(self.dropout, generator))
         return self._lesson(readout, annotations)
+
+    def _standardised(self, picture: Tensor) -> Tensor:
+        norm = self.standardise
+        return nn.functional.batch_norm(
+            picture,
+            norm.running_mean,
+            norm.running_var,
+            norm.weight,
+            norm.bias,
+            training=norm.training and len(picture) > 1,  # one alone has no spread
+        )
 
     def _readout(self, x: Tensor, h: Tensor, keep: Dropout) -> Tensor:
         return keep(self.squash(x + self.readout_state(keep(h))))
