@@ -141,7 +141,12 @@ def test_the_command_gives_the_same_answer(
     if isinstance(answer, UserError):
         assert (captions, errors) == ([], [f"sat: {printable(str(answer))}"])
     else:
-        assert (captions, errors) == ([answer.facts(row.name)], [])
+        # Pictures that are told together share products, whose last digits depend on the company.
+        alone = answer.facts(row.name)
+        numbers = {
+            name: pytest.approx(alone[name], abs=2e-4) for name in ("confidence", "log_probs")
+        }
+        assert (captions, errors) == ([alone | numbers], [])
 
 
 def test_the_command_says_nothing_else(told: Process) -> None:
