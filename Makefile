@@ -24,7 +24,7 @@ table: install
 	$(BIN)/sat prepare $(DATA) features/lite2
 	$(BIN)/python benchmarks/table.py features/lite2 runs/table
 
-# A model to ship, from Flickr8k: prepared, tuned, rewarded, averaged, exported and scored on dev.
+# The model that ships, from Flickr8k: prepared, tuned, rewarded, averaged, exported and scored on dev.
 model: install
 	$(BIN)/python benchmarks/ship.py $(DATA) runs/ship
 

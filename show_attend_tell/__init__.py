@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
 
-SHIPPED = Path(__file__).parent / "models" / "flickr8k-soft"  # what `load()` opens
+SHIPPED = Path(__file__).parent / "models" / "flickr8k"  # what `load()` opens
 
 
 def load(*models: str | Path, threads: int | None = None, views: int | None = None) -> "Captioner":

@@ -253,7 +253,7 @@ def test_models_of_other_preprocessing_tell_together(folder: Path, tmp_path: Pat
 
 
 def test_models_of_other_words_do_not_tell_together(sat: Sat, folder: Path) -> None:
-    models = ("--model", "flickr8k-soft", "--model", folder / "run")
+    models = ("--model", "flickr8k", "--model", folder / "run")
     code, out, err = sat("caption", *models, folder / "photos" / "1.png")
     assert (code, out) == (1, "")
     assert "only models with the same vocabulary tell together" in err

@@ -78,7 +78,7 @@ def test_models_lists_what_ships(sat: Sat) -> None:
     assert code == 0
     folders = {path.parent.name for path in ROOT.glob("show_attend_tell/models/*/model.json")}
     assert {model["name"] for model in found} == folders
-    assert [model["name"] for model in found if model["default"]] == ["flickr8k-soft"]
+    assert [model["name"] for model in found if model["default"]] == ["flickr8k"]
     for model in found:
         assert model["attention"] in ("soft", "hard")
         assert model["bytes"] < 64e6

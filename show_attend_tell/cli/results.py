@@ -78,7 +78,7 @@ def evaluate(
 
         sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
 
-        sat evaluate flickr8k-soft flickr8k --split test --views 3
+        sat evaluate flickr8k flickr8k --split test --views 1
     """
     from show_attend_tell import terminal
 
