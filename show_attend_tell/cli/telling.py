@@ -48,8 +48,8 @@ def caption(
     views: Annotated[
         int | None,
         typer.Option(
-            help="Look at 2 or 3 views of each picture, the whole, its middle, its mirror image: "
-            "better captions, in about twice the time.",
+            help="Look at 1, 2 or 3 views of each picture, the whole, its middle, its mirror "
+            "image: better captions, three in about twice the time of one.",
             show_default="the model's",
         ),
     ] = None,
@@ -92,7 +92,7 @@ def caption(
 
         sat caption holiday/ --json --out captions.jsonl --resume
 
-        sat caption holiday/ --views 3 --beam 10 --votes 30
+        sat caption holiday/ --views 1 --beam 5 --votes 0
 
         sat caption photo.jpg --sample --n-best 5 --seed 7
 
