@@ -72,7 +72,7 @@ class Nic(Blind):
     The readout is that of equation 7 without its context, so that the two models differ in how
     the picture enters and in nothing else. Pictures are standardised over a mini-batch first: what
     all of them share outweighs what tells them apart, and the LSTM, which is shown it only once,
-    stays blind for thousands of steps otherwise (docs/log.md).
+    stays blind for a thousand steps and more otherwise (docs/log.md).
     """
 
     seeing = (*Blind.seeing, "standardise")
