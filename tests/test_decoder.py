@@ -279,6 +279,17 @@ def test_what_all_pictures_share_does_not_reach_a_learning_nic() -> None:
     assert not torch.allclose(found[0], nic.teach(annotations.flip(0), captions).readout)
 
 
+def test_a_young_nic_still_knows_its_picture_after_ten_words() -> None:
+    nic = make_teachable(attention="nic")
+    places, states = nic.start(world()[0])
+    words = torch.zeros(len(states.h), dtype=torch.long)
+    spread = [states.c.std(dim=0).mean()]  # between pictures
+    for _ in range(10):
+        states, _ = nic.advance(places, states, *nic.look(places, states), words)
+        spread.append(states.c.std(dim=0).mean())
+    assert spread[-1] > 0.5 * spread[0]
+
+
 def test_a_learning_nic_may_be_shown_one_picture_alone() -> None:
     nic = make_teachable(attention="nic")
     annotations, captions = world(1)
