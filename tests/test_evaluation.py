@@ -9,7 +9,8 @@ import pytest
 
 from show_attend_tell import load
 from show_attend_tell.data.layouts import load_dataset
-from show_attend_tell.scoring import score_captions
+from show_attend_tell.scoring import meteor, score_captions
+from show_attend_tell.scoring.meteor_data import MISSING
 from tests.conftest import Sat
 
 pytestmark = pytest.mark.slow
@@ -54,6 +55,21 @@ def test_a_model_is_left_as_it_is(sat: Sat, exported_folder: Path) -> None:
     assert "model with model, dev: 4 pictures" in out
     assert "votes 0, repetition 0, views 1" in out
     assert sorted(model.iterdir()) == before
+
+
+def test_without_meteors_data_one_line_says_what_to_install(
+    sat: Sat, exported_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise MISSING
+
+    words = ["evaluate", exported_folder / "run/model", exported_folder / "photos", "--json"]
+    monkeypatch.setattr(meteor, "find_files", missing)
+    code, out, err = sat(*words)
+    assert code == 0
+    assert "METEOR" not in json.loads(out)["scores"]["coco"]
+    assert err.count("METEOR is left out.") == 1
+    assert 'pip install "show_attend_tell[meteor]"' in err
 
 
 def test_every_picture_must_be_readable(sat: Sat, exported_folder: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def evaluate(
     grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Caption a split and score it: BLEU-1..4, free-running, under three recipes of scoring.
+    """Caption a split and score it: BLEU by three recipes, METEOR, ROUGE-L and CIDEr-D.
 
     A run is evaluated on prepared features, a model folder on the pictures, as it ships.
 
@@ -81,6 +81,7 @@ def evaluate(
         sat evaluate flickr8k flickr8k --split test --views 1
     """
     from show_attend_tell import terminal
+    from show_attend_tell.scoring.report import choose_metrics
 
     together = [model, *(with_ or [])]
     asked = asked_of_search(beam, length_power, look, votes, repetition)
@@ -90,6 +91,9 @@ def evaluate(
     else:
         refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
         facts = _evaluate_model(together, data, split, asked, views, out)
+    if lack := choose_metrics()[1]:
+        note = terminal.plain(f"METEOR is left out. {lack}")
+        terminal.console(stderr=True).print(f"[dim]{note}[/]", soft_wrap=True)
     if json:
         terminal.print_json(facts)
         return
