@@ -10,8 +10,10 @@ import torch
 
 from show_attend_tell.data.features import FeatureStore, examples_hash
 from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import LAST, VOCABULARY
 from show_attend_tell.learning.trainer import train
+from tests.small_photos import small_recipe, small_store
 from tests.tiny_world import make_store, tiny_recipe
 
 HARD = ("model.attention=hard", "hard.samples=2", 'hard.baseline="others"')
@@ -32,6 +34,21 @@ def with_others(store: FeatureStore, folder: Path) -> FeatureStore:
     return other
 
 
+def assert_same_weights(
+    store: FeatureStore, other: FeatureStore, recipe: Recipe, folder: Path
+) -> None:
+    found = []
+    for name, one in (("run", store), ("other-run", other)):
+        train(one, folder / name, recipe)
+        tensors, _, _ = checkpoint.load_newest(folder / name / LAST)
+        found.append((tensors, (folder / name / VOCABULARY).read_text()))
+    (tensors, words), (others, other_words) = found
+    assert words == other_words
+    assert "secret" not in words
+    assert tensors.keys() == others.keys()
+    assert all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
 @pytest.mark.parametrize(
     "options", [(), HARD, REWARD, ("model.attention=nic",)], ids=["soft", "hard", "reward", "nic"]
 )
@@ -40,17 +57,18 @@ def test_other_dev_pictures_leave_every_weight_and_word_as_it_is(
 ) -> None:
     store, _ = make_store(tmp_path / "store", train=40, dev=6)
     other = with_others(store, tmp_path / "other")
-    recipe = tiny_recipe("training.epochs=2", *options)
-    found = []
-    for name, one in (("run", store), ("other-run", other)):
-        train(one, tmp_path / name, recipe)
-        tensors, _, _ = checkpoint.load_newest(tmp_path / name / LAST)
-        found.append((tensors, (tmp_path / name / VOCABULARY).read_text()))
-    (tensors, words), (others, other_words) = found
-    assert words == other_words
-    assert "secret" not in words
-    assert tensors.keys() == others.keys()
-    assert all(torch.equal(tensors[name], others[name]) for name in tensors)
+    assert_same_weights(store, other, tiny_recipe("training.epochs=2", *options), tmp_path)
+
+
+@pytest.mark.slow
+def test_other_dev_pictures_leave_a_tuned_encoder_as_it_is(tmp_path: Path) -> None:
+    """The way of the model that ships: last stages tuned with the decoder, captions rewarded."""
+    store = small_store(tmp_path, tuned=2)
+    other = with_others(store, tmp_path / "other")
+    options = ("encoder.tuned=2", "training.batch_of=pictures", "training.batch=2", *REWARD)
+    assert_same_weights(store, other, small_recipe(*options), tmp_path)
+    tensors, _, _ = checkpoint.load_newest(tmp_path / "run" / LAST)
+    assert any("upper." in name for name in tensors)
 
 
 def test_other_training_captions_do_change_them(tmp_path: Path) -> None:
