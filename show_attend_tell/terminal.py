@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -32,9 +33,19 @@ def console(*, stderr: bool = False) -> Console:
     return _QuietConsole(stderr=stderr, highlight=False)
 
 
-def plain(text: str) -> str:
+def plain(text: str | Path) -> str:
     """Text of others made harmless for a console: no control characters, no markup."""
-    return escape(printable(text))
+    return escape(printable(str(text)))
+
+
+def say_where(what_is_in: str, path: Path) -> None:
+    """Say on standard error where a result is, unbroken, so that it can be copied."""
+    console(stderr=True).print(f"{what_is_in} [bold]{plain(path)}[/]", soft_wrap=True)
+
+
+def remark(text: str) -> None:
+    """Say on standard error what is good to know and no mistake."""
+    console(stderr=True).print(f"[dim]{plain(text)}[/]", soft_wrap=True)
 
 
 def complain(error: UserError) -> None:

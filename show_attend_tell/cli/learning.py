@@ -109,9 +109,9 @@ def prepare(
         from show_attend_tell.learning.recipe import EncoderSection, load_recipe
 
     say = terminal.console(stderr=True)
-    where = terminal.plain(str(out))
+    where = terminal.plain(out)
     for note in dataset.notes:
-        say.print(f"[dim]{terminal.plain(note)}[/]")
+        terminal.remark(note)
     asked = EncoderSection(name=encoder) if encoder else load_recipe(recipe).encoder
     views = views or asked.views
     network = make_encoder(
@@ -199,15 +199,17 @@ def pretrain(
     chosen = _recipe_of(run, recipe, set_, resume)
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
-    say.print(f"reading sentences into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
+    features, where = terminal.plain(store), terminal.plain(run)
+    say.print(f"reading sentences into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
     try:
         with closing(terminal.TrainingProgress(say)) as show:
             learn(opened, run, chosen, sentences, resume=resume, watch=[show])
     except KeyboardInterrupt:
         say.print("stopped; the same command goes on if you add --resume")
         raise
-    say.print(f"the best weights are in [bold]{run / 'best.safetensors'}[/]")
-    say.print(f"next, with the same sizes and words: sat train {store} RUN --start-from {run}")
+    terminal.say_where("the best weights are in", run / "best.safetensors")
+    command = f"sat train {features} RUN --start-from {where}"
+    say.print(f"next, with the same sizes and words: {command}", soft_wrap=True)
 
 
 @app.command()
@@ -260,7 +262,8 @@ def train(
     chosen = _recipe_of(run, recipe, set_, resume)
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
-    say.print(f"training into [bold]{run}[/]; Ctrl-C saves, --resume goes on")
+    features, where = terminal.plain(store), terminal.plain(run)
+    say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
     with ExitStack() as watchers:
         watch: list[Callable[[dict[str, Any]], None]] = [
             watchers.enter_context(closing(terminal.TrainingProgress(say)))
@@ -273,11 +276,12 @@ def train(
             learn(opened, run, chosen, resume=resume, start_from=start_from or (), watch=watch)
         except KeyboardInterrupt:
             watchers.close()
-            say.print(f"stopped; go on with: sat train {store} {run} --resume")
+            command = f"sat train {features} {where} --resume"
+            say.print(f"stopped; go on with: {command}", soft_wrap=True)
             raise
-    say.print(f"the best model is in [bold]{run / 'best.safetensors'}[/]")
-    say.print(f"its curves are in {run / 'curves.png'}, how it learned to look in {run / 'sheets'}")
-    say.print(f"next: sat evaluate {run} {store} --split test")
+    terminal.say_where("the best model is in", run / "best.safetensors")
+    say.print(f"its curves are in {where}/curves.png, how it learned to look in {where}/sheets")
+    say.print(f"next: sat evaluate {where} {features} --split test", soft_wrap=True)
 
 
 def _recipe_of(
@@ -343,7 +347,7 @@ def tune(
     space = tuning.read_space(search or tuning.usual_search(set_ or []))
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
-    where = terminal.plain(str(study))
+    where = terminal.plain(study)
     say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command goes on")
     try:
         with closing(terminal.TuningProgress(say)) as show:
@@ -356,4 +360,5 @@ def tune(
         say.print("no trial came to its end, so there is no best recipe; see why in the former")
         raise typer.Exit(1)
     say.print(f"the best recipe, of trial {best.number}: [bold]{where}/{tuning.BEST_RECIPE}[/]")
-    say.print(f"next: sat train {store} RUN --recipe {where}/{tuning.BEST_RECIPE}")
+    command = f"sat train {terminal.plain(store)} RUN --recipe {where}/{tuning.BEST_RECIPE}"
+    say.print(f"next: {command}", soft_wrap=True)

@@ -92,8 +92,7 @@ def evaluate(
         refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
         facts = _evaluate_model(together, data, split, asked, views, out)
     if lack := choose_metrics()[1]:
-        note = terminal.plain(f"METEOR is left out. {lack}")
-        terminal.console(stderr=True).print(f"[dim]{note}[/]", soft_wrap=True)
+        terminal.remark(f"METEOR is left out. {lack}")
     if json:
         terminal.print_json(facts)
         return
@@ -151,7 +150,7 @@ def report(
     page = out or run / f"report-{split}.html"
     make_room(page)
     say = terminal.console(stderr=True)
-    say.print(f"the page will be [bold]{terminal.plain(str(page))}[/]", soft_wrap=True)
+    terminal.say_where("the page will be", page)
     with terminal.progress() as bar:
 
         def stage(name: str, total: int) -> Callable[[int], None]:
@@ -223,8 +222,9 @@ def export(
     )
     size = sum(path.stat().st_size for path in out.iterdir())
     say = terminal.console(stderr=True)
-    say.print(f"the model is in [bold]{out}[/], {size / 1e6:.0f} MB")
-    say.print(f"next: sat caption --model {out} photo.jpg")
+    where = terminal.plain(out)
+    say.print(f"the model is in [bold]{where}[/], {size / 1e6:.0f} MB", soft_wrap=True)
+    say.print(f"next: sat caption --model {where} photo.jpg", soft_wrap=True)
 
 
 def _evaluate_run(
@@ -263,7 +263,7 @@ def _evaluate_run(
             result = dataclasses.replace(result, looking=looking)
     folder = out or run.folder
     facts = evaluation.write_evaluation(result, run, split, search, folder, others=others)
-    terminal.console(stderr=True).print(f"captions and scores are in [bold]{folder}[/]")
+    terminal.say_where("captions and scores are in", folder)
     return facts
 
 
@@ -291,5 +291,5 @@ def _evaluate_model(
     if out:
         told = ((name, " ".join(one.words), one.log_prob) for name, one in captions.items())
         write_files(out, facts, told)
-        terminal.console(stderr=True).print(f"captions and scores are in [bold]{out}[/]")
+        terminal.say_where("captions and scores are in", out)
     return facts

@@ -135,9 +135,8 @@ def score(
     if against and len(systems) == 1:
         raise UserError("request.against", f"{against}: compare with another file than this one")
     metrics, lack = (metric, None) if metric else report.choose_metrics()
-    say = terminal.console(stderr=True)
     for note in [*notes, *([f"METEOR is left out. {lack}"] if lack else [])]:
-        say.print(f"[dim]{terminal.plain(note)}[/]", soft_wrap=True)
+        terminal.remark(note)
     with terminal.progress() as bar:
         slow = "METEOR" in metrics
         total = len(people.captions) * len(systems) if slow else None
@@ -152,7 +151,7 @@ def score(
         )
     if per_caption:
         write_json_lines(per_caption, report.caption_facts(made))
-        say.print(f"every caption's scores are in [bold]{terminal.plain(str(per_caption))}[/]")
+        terminal.say_where("every caption's scores are in", per_caption)
     if json:
         terminal.print_json({**report.facts(made), "references": people.source, "notes": notes})
     elif markdown:

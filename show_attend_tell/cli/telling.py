@@ -152,7 +152,7 @@ def caption(
                     terminal.print_line(printable(one.text) if alone else form.line(names[i], one))
             bar.advance(task)
     if out:
-        say.print(f"the captions are in [bold]{terminal.plain(str(out))}[/]")
+        terminal.say_where("the captions are in", out)
     if failed:
         say.print(f"{failed:,} of {len(waiting):,} pictures failed")
         raise typer.Exit(1)
@@ -240,7 +240,7 @@ def draw(
     say = terminal.console(stderr=True)
     if items:
         write_bytes(out, drawing.make(out.suffix.lower(), items, word))
-        say.print(f"drawn in [bold]{terminal.plain(str(out))}[/]")
+        terminal.say_where("drawn in", out)
     if failed:
         say.print(f"{failed:,} of {len(names):,} pictures failed")
         raise typer.Exit(1)
