@@ -16,7 +16,9 @@ from show_attend_tell.learning.trainer import train
 from tests.tiny_world import tiny_recipe
 
 
-def small_store(folder: Path, *, tuned: int = 0) -> FeatureStore:
+def small_store(
+    folder: Path, *, tuned: int = 0, encoder: str = "efficientnet-lite0"
+) -> FeatureStore:
     """A finished store of twelve pictures of noise; made once per folder and `tuned`."""
     photos, store = folder / "photos", folder / f"store{tuned or ''}"
     if store.exists():
@@ -29,8 +31,8 @@ def small_store(folder: Path, *, tuned: int = 0) -> FeatureStore:
         Image.fromarray(noise).resize((90, 80)).save(photos / f"{i}.png")
         rows.append(f"{i}.png,a picture of number {i},{'train' if i < 8 else 'dev'}")
     (photos / "captions.csv").write_text("\n".join(rows) + "\n")
-    encoder = make_encoder("efficientnet-lite0", weights="random:3", size=64)
-    work = Preparation(load_dataset(photos), store, encoder, tuned=tuned)
+    network = make_encoder(encoder, weights="random:3", size=64)
+    work = Preparation(load_dataset(photos), store, network, tuned=tuned)
     assert work.run() == {}
     return work.store
 

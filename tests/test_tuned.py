@@ -107,6 +107,18 @@ def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
+def test_all_stages_of_two_encoders_are_tuned_saved_and_gone_on_with(tmp_path: Path) -> None:
+    both = "efficientnet-lite1+efficientnet-lite2"
+    store = small_store(tmp_path, tuned=6, encoder=both)
+    recipe = tuned_recipe(f"encoder.name={both}", "encoder.tuned=6")
+    train(store, tmp_path / "run", recipe)
+    tensors, _ = checkpoint.load(tmp_path / "run" / LAST)
+    upper = upper_of(Run.open(tmp_path / "run"))
+    learned = sum(parameter.requires_grad for parameter in upper.parameters())
+    assert len(tensors) > 3 * learned > 1000  # weights and Adam's two moments
+
+
 @pytest.mark.parametrize(
     "options",
     [(), ("reward.weight=0.5",), ("model.attention=hard", "hard.samples=2")],
