@@ -1,4 +1,4 @@
-"""Why published BLEU differs: the same captions under every recipe of scoring.
+"""Why published scores differ: the same captions under every recipe of scoring.
 
     python benchmarks/recipes.py CASE.json.gz
 
@@ -30,7 +30,7 @@ References = dict[str, list[str]]
 
 
 def by_ours(recipe: Recipe, penalty: str) -> Callable[[Captions, References], list[float]]:
-    names = [f"BLEU-{order}-{penalty}" for order in ORDERS]
+    names = [*(f"BLEU-{order}-{penalty}" for order in ORDERS), "METEOR"]
 
     def score(captions: Captions, references: References) -> list[float]:
         scores = score_captions(captions, references, metrics=names, recipe=recipe)
@@ -79,13 +79,14 @@ def main() -> None:
         case = json.load(stream)
     typed, references = case["candidates"], case["references"]
     told = {id_: as_told(text) for id_, text in typed.items()}
-    print("| recipe | as typed: BLEU-1 / 2 / 3 / 4 | as told: BLEU-1 / 2 / 3 / 4 |\n|---|---|---|")
+    columns = "BLEU-1 / 2 / 3 / 4; METEOR"
+    print(f"| recipe | as typed: {columns} | as told: {columns} |\n|---|---|---|")
     for title, score in ROWS.items():
-        values = (
-            " / ".join(f"{value:.1f}" for value in score(captions, references))
-            for captions in (typed, told)
-        )
-        print(f"| {title} | {' | '.join(values)} |")
+        cells = []
+        for captions in (typed, told):
+            values = [f"{value:.1f}" for value in score(captions, references)]
+            cells.append("; ".join([" / ".join(values[:4]), *values[4:]]))
+        print(f"| {title} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

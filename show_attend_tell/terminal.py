@@ -203,13 +203,6 @@ class TuningProgress(TrainingProgress):
             super().__call__(event)
 
 
-RECIPE_TITLES = {
-    "authors": "authors (. kept)",
-    "plain": "plain (no marks)",
-    "coco": "coco (PTB)",
-}
-
-
 def print_scores(facts: dict[str, Any]) -> None:
     """The table of `sat evaluate`."""
     out = console()
@@ -221,17 +214,22 @@ def print_scores(facts: dict[str, Any]) -> None:
         f"votes {search['votes']}, repetition {search['repetition']:g}, views {search['views']}",
         title_justify="left",
     )
-    table.add_column("recipe of scoring")
+    table.add_column("recipe")
     table.add_column("brevity penalty")
     for order in range(1, 5):
         table.add_column(f"BLEU-{order}", justify="right")
+    has_meteor = all("METEOR" in scores for scores in facts["scores"].values())
+    if has_meteor:
+        table.add_column("METEOR", justify="right")
     for recipe, scores in facts["scores"].items():
         for penalty, name in (("nobp", "no"), ("bp", "yes")):
-            values = [scores[f"BLEU-{n}-{penalty}"]["value"] for n in range(1, 5)]
-            table.add_row(RECIPE_TITLES[recipe], name, *(f"{100 * value:.2f}" for value in values))
+            shown = [f"BLEU-{n}-{penalty}" for n in range(1, 5)] + ["METEOR"] * has_meteor
+            values = (f"{100 * scores[metric]['value']:.2f}" for metric in shown)
+            table.add_row(recipe, name, *values)
     out.print(table)
     for recipe, scores in facts["scores"].items():
         out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
+    out.print("by coco's recipe, with 95 % intervals:")
     for name, score in facts["scores"]["coco"].items():
         if not name.startswith("BLEU"):
             low, value, high = (

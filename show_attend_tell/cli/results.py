@@ -64,7 +64,7 @@ def evaluate(
     grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Caption a split and score it: BLEU by three recipes, METEOR, ROUGE-L and CIDEr-D.
+    """Caption a split and score it: BLEU and METEOR by three recipes, ROUGE-L and CIDEr-D.
 
     A run is evaluated on prepared features, a model folder on the pictures, as it ships.
 

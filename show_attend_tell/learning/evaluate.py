@@ -87,7 +87,7 @@ def evaluate(
     *,
     others: Sequence[Run] = (),
 ) -> Evaluation:
-    """Caption a split and score it: BLEU-1..4 under every recipe, and the rest under coco's.
+    """Caption a split and score it: BLEU and METEOR under every recipe, the rest under coco's.
 
     Parameters
     ----------

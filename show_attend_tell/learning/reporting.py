@@ -33,6 +33,7 @@ from show_attend_tell.scoring.health import (
     measure_health,
     over_time,
 )
+from show_attend_tell.scoring.measure import RECIPES
 from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.scoring.usage import compare_words
@@ -82,9 +83,8 @@ def gather(
     examples = {store.examples[row].id: store.examples[row] for row in rows}
     lack = choose_metrics()[1]
     told = stage(f"captioning {split}", len(rows))
-    evaluation = evaluate(
-        run, store, split, search, told, stage("scoring", len(rows)) if not lack else lambda _: None
-    )
+    scored = stage("scoring", len(rows) * len(RECIPES)) if not lack else lambda _: None
+    evaluation = evaluate(run, store, split, search, told, scored)
     ranked = _ranked(evaluation, examples)
     look: Looked = "pointed" if callable(search.look) else search.look
     shown, gallery, missing = _pictured(run, look, evaluation, examples, ranked, pictures, stage)

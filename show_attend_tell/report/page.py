@@ -82,17 +82,19 @@ def _scores(facts: Facts) -> str:
         for recipe, key, name in HEADLINES
         if (score := facts.scores[recipe].get(key))
     )
-    orders = range(1, 5)
+    bleu = [f"BLEU-{n}" for n in range(1, 5)]
+    meteor = ["METEOR"] if all("METEOR" in scores for scores in facts.scores.values()) else []
     rows = [
         [
             RECIPES[recipe],
             "without" if penalty == "nobp" else "with",
-            *(_cell(f"BLEU-{n}", scores[f"BLEU-{n}-{penalty}"]) for n in orders),
+            *(_cell(name, scores[f"{name}-{penalty}"]) for name in bleu),
+            *(_cell(name, scores[name]) for name in meteor),
         ]
         for recipe, scores in facts.scores.items()
         for penalty in ("nobp", "bp")
     ]
-    heads = ("recipe of scoring", "brevity penalty", *(f"BLEU-{n}" for n in orders))
+    heads = ("recipe of scoring", "brevity penalty", *bleu, *meteor)
     signatures: dict[str, list[str]] = {}
     for scores in facts.scores.values():
         for name, score in scores.items():
@@ -108,7 +110,7 @@ with its 95 % bootstrap interval. BLEU here as the paper counts it, without brev
 runs from 0 to 10, the others are in percent.</p>
 <dl class="tiles">{tiles}</dl>
 {lack}
-{_table("BLEU under every recipe of scoring", heads, rows)}
+{_table("The same captions under every recipe of scoring", heads, rows)}
 <details><summary>Signatures: scores may be compared when these agree</summary>
 <ul class="signatures">{listed}</ul></details>
 """

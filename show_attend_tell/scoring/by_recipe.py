@@ -1,6 +1,7 @@
-"""Scores of the same captions under every recipe: BLEU under each, the other metrics under coco's.
+"""The same captions under every recipe: BLEU and METEOR under each, the rest under coco's.
 
-A paper's figures and coco-caption's can then both be compared with.
+A paper's figures and coco-caption's can then both be compared with: METEOR, too, counts a full stop
+where the recipe keeps it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +20,23 @@ def measure_by_recipe(
 ) -> dict[str, dict[str, Measured]]:
     """What was measured, by recipe of scoring and metric; BLEU with and without brevity penalty.
 
+    METEOR is left out where its data is not installed.
+
     Parameters
     ----------
     captions, people
         What a model told and what people said of each picture, by id.
     watch
-        As in `measure`.
+        As in `measure`, so once a caption and recipe.
     """
     bleu = [f"{name}-{penalty}" for penalty in ("nobp", "bp") for name in BLEU]
     further = [name for name in choose_metrics()[0] if name not in BLEU]
+    meteor = [name for name in further if name == "METEOR"]
     return {
         recipe: measure(
             captions,
             people,
-            metrics=[*bleu, *(further if recipe == "coco" else [])],
+            metrics=[*bleu, *(further if recipe == "coco" else meteor)],
             recipe=recipe,
             watch=watch,
         )

@@ -48,7 +48,8 @@ def facts_of(**changes: object) -> Facts:
         for n in range(1, 5)
         for p in ("bp", "nobp")
     }
-    others = {"METEOR": 0.2345, "ROUGE-L": 0.4567, "CIDEr-D": 0.6789}
+    scores["METEOR"] = score("METEOR", 0.2345)
+    others = {"ROUGE-L": 0.4567, "CIDEr-D": 0.6789}
     picture = with_metadata()
     facts = Facts(
         run="runs & <more>",
