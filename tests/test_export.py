@@ -14,7 +14,7 @@ import torch
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning.attention import Places
-from show_attend_tell.learning.card import write_card
+from show_attend_tell.learning.card import headline_scores, write_card
 from show_attend_tell.learning.decoder import Decoder, State
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.evaluate import caption_rows, evaluate, write_evaluation
@@ -202,9 +202,14 @@ def test_the_card_says_what_the_model_is_and_how_well_it_tells(run: Run, tmp_pat
     )
     assert f"| plain | {bleu} |" in card
     assert "4 dev pictures, beam 2" in card
+    coco = made.scores["coco"]
+    names = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}
+    expected = {name: coco[key].value for name, key in names.items()}
+    assert headline_scores(copy) == {"split": "dev", **expected}
 
     copy.meta["epoch"] += 1  # trained on since
     assert "`sat evaluate` before `sat export`" in write_card(copy)
+    assert headline_scores(copy) is None
 
 
 def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:

@@ -82,11 +82,17 @@ def test_models_lists_what_ships(sat: Sat) -> None:
     for model in found:
         assert model["attention"] in ("soft", "hard")
         assert model["bytes"] < 64e6
-        assert 0.2 < model["dev_BLEU-4"] < 1
+        assert model["scores"]["split"] == "test"
+        assert model["scores"]["BLEU-4"] >= 0.245
+        assert model["scores"]["METEOR"] >= 0.22
+        assert model["scores"]["CIDEr-D"] >= 0.62
         assert "Decoder weights and code: MIT." in model["licences"]
 
     code, out, _ = sat("models")
     assert code == 0
     for model in found:
-        for words in (model["name"], model["encoder"], f"{100 * model['dev_BLEU-4']:.1f}", "MIT"):
+        scores = model["scores"]
+        for words in (model["name"], model["encoder"], f"{model['attention']} attention", "MIT"):
             assert words in out
+        for shown in (f"{100 * scores['METEOR']:.1f}", f"{scores['CIDEr-D']:.3f}"):
+            assert shown in out

@@ -21,6 +21,7 @@ DATA_LICENCES = {
     "photographers and are for research; none is part of this folder",
 }
 ELSEWHERE = "under the terms of where you got it"
+HEADLINES = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}  # by coco's recipe
 
 
 def write_card(run: Run) -> str:
@@ -62,6 +63,16 @@ def write_card(run: Run) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def headline_scores(run: Run) -> dict[str, Any] | None:
+    """The split that the run was evaluated on, and the scores that papers report today."""
+    result = _evaluated(run)
+    if not result:
+        return None
+    scores = result["scores"]["coco"]
+    values = {name: scores[key]["value"] for name, key in HEADLINES.items() if key in scores}
+    return {"split": result["split"], **values}
+
+
 def _origin(run: Run) -> str:
     """Which weights these are."""
     chosen = f"chosen by dev {run.recipe.training.stop_on}, epoch {run.meta['epoch']}"
@@ -81,9 +92,8 @@ def _toml(recipe: Recipe) -> str:
 
 
 def _scores(run: Run) -> str:
-    path = run.folder / "scores.json"
-    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    if not result or not _is_of(run, result):
+    result = _evaluated(run)
+    if not result:
         return (
             f"Dev BLEU-4 while training: {100 * run.meta['BLEU-4']:.1f}. `sat evaluate` before "
             "`sat export` puts the scores of a split here."
@@ -123,12 +133,14 @@ def _scores(run: Run) -> str:
     )
 
 
-def _is_of(run: Run, result: dict[str, Any]) -> bool:
-    """Whether scores belong to the weights that are there now."""
-    model = result["model"]
-    return bool(
-        model["epoch"] == run.meta["epoch"] and model["vocabulary"] == run.vocabulary.sha256
-    )
+def _evaluated(run: Run) -> dict[str, Any] | None:
+    """What `sat evaluate` left in the run's folder, if it is of the weights that are there now."""
+    path = run.folder / "scores.json"
+    if not path.exists():
+        return None
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    weights = (result["model"]["epoch"], result["model"]["vocabulary"])
+    return result if weights == (run.meta["epoch"], run.vocabulary.sha256) else None
 
 
 def _row(scores: dict[str, dict[str, Any]]) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
 from show_attend_tell.learning.attention import Places
-from show_attend_tell.learning.card import write_card
+from show_attend_tell.learning.card import headline_scores, write_card
 from show_attend_tell.learning.decoder import Decoder, Dropout, State
 from show_attend_tell.learning.encoders import Encoder
 from show_attend_tell.learning.run import Run, encoder_of, versions
@@ -118,6 +118,7 @@ def export_model(
             "recipe": run.recipe.model_dump(),
             "epoch": run.meta["epoch"],
             "dev_BLEU-4": run.meta["BLEU-4"],
+            "scores": headline_scores(run),
             "versions": versions(),
         },
     )

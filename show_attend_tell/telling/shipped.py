@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.padding import Padding
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.telling.exported import read_facts
@@ -49,22 +49,19 @@ def describe(shipped: Path, default: str) -> list[dict[str, Any]]:
 
 
 def print_models(models: list[dict[str, Any]], console: Console) -> None:
-    """A row a model, and below what its card says of licences."""
-    table = Table()
-    for heading in ("name", "attention", "encoder", "data"):
-        table.add_column(heading)
-    for heading in ("MB", "dev BLEU-4"):
-        table.add_column(heading, justify="right")
+    """What each model is, its scores by coco's recipe, and what its card says of licences."""
     for model in models:
-        table.add_row(
-            f"[bold]{escape(model['name'])}[/]" + ("\n(the default)" if model["default"] else ""),
-            *(escape(str(model[fact])) for fact in ("attention", "encoder", "data_set")),
-            f"{model['bytes'] / 1e6:.0f}",
-            f"{100 * model['dev_BLEU-4']:.1f}",
-        )
-    console.print(table)
-    for model in models:
-        console.print(escape(" ".join([f"{model['name']}:", *model["licences"]])), style="dim")
+        scores = model["scores"]
+        lines = [
+            f"{model['attention']} attention, {model['encoder']}, {model['words']:,} words, "
+            f"{model['bytes'] / 1e6:.0f} MB",
+            f"{model['data_set']} {scores['split']}: BLEU-4 {100 * scores['BLEU-4']:.1f}, "
+            f"METEOR {100 * scores['METEOR']:.1f}, CIDEr-D {scores['CIDEr-D']:.3f}",
+        ]
+        is_default = " (the default)" if model["default"] else ""
+        console.print(f"[bold]{escape(model['name'])}[/]{is_default}")
+        for style, text in (("", lines), ("dim", model["licences"])):
+            console.print(Padding(escape("\n".join(text)), (0, 0, 0, 2), style=style))
 
 
 def _is_model(folder: Path) -> bool:
@@ -86,7 +83,7 @@ def _facts(folder: Path, *, is_default: bool) -> dict[str, Any]:
         "data_set": origin["data_set"],
         "words": len(facts.words),
         "bytes": sum(path.stat().st_size for path in folder.iterdir()),
-        "dev_BLEU-4": origin["dev_BLEU-4"],
+        "scores": origin["scores"],
         "licences": _licences((folder / "README.md").read_text(encoding="utf-8")),
         "folder": str(folder),
     }
