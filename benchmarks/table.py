@@ -1,17 +1,21 @@
 """The paper's table for Flickr8k, ours beside it: rivals, soft and hard attention, three seeds.
 
-    python benchmarks/table.py FEATURES RUNS                # trains what is missing, then test
-    python benchmarks/table.py FEATURES RUNS --split dev --seeds 1 --models soft hard
+    python benchmarks/table.py flickr8k features/lite2 runs/table
+    python benchmarks/table.py flickr8k features/lite2 runs/table --split dev --models soft hard
 
-All models learn from the same features by the same loop; a hard one begins with the soft one of its
-seed. Captions of several seeds are scored together: a picture's statistics are the mean over seeds,
-so the intervals and p-values are over pictures, and no seed is chosen. BLEU is the authors' without
-brevity penalty; METEOR and CIDEr-D are coco-caption's. All are of the same captions, once by the
-search that was chosen on dev for the paper's columns, once by that of the recipes.
+What is told is kept in `benchmarks/told` and counted again in a minute; only for captions that are
+not there are features prepared and models trained. All models learn from the same features by the
+same loop; a hard one begins with the soft one of its seed. Captions of several seeds are scored
+together: a picture's statistics are the mean over seeds, so the intervals and p-values are over
+pictures, and no seed is chosen. The paper's columns are BLEU without brevity penalty and METEOR of
+words cut at blanks with the full stop kept, as its authors counted; beside them are METEOR and
+CIDEr-D by coco-caption's rules. All are of the same captions, once by the search that was chosen on
+dev for the paper's columns, once by that of the recipes.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -24,8 +28,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.files import write_json
-from show_attend_tell.learning.evaluate import caption_rows, references
+from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.history import read
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
@@ -37,10 +42,12 @@ from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.telling.search import Search
 from show_attend_tell.terminal import TrainingProgress, console
 
-Seed: TypeAlias = Mapping[str, Measured]  # what was measured of one run's captions
+Told: TypeAlias = dict[str, dict[str, str]]  # by search, each picture's caption
+Seed: TypeAlias = Mapping[str, Measured]  # of one run's captions, by recipe of scoring and metric
 References: TypeAlias = Mapping[str, tuple[str, ...]]
 
-KEPT = Path(__file__).parent / "told"  # captions, so that the table can be counted again
+SAT = Path(sys.executable).with_name("sat")
+KEPT = Path(__file__).parent / "told"
 MODELS = {  # in the order in which they can be trained
     "log-bilinear": "rivals/flickr8k-log-bilinear",
     "nic": "rivals/flickr8k-nic",
@@ -56,8 +63,15 @@ PAPER = {  # table 1
     "hard": ("67", "45.7", "31.4", "21.3", "20.30"),
 }
 
-
-METRICS = {"authors": tuple(f"{name}-nobp" for name in BLEU), "coco": ("METEOR", "CIDEr-D")}
+METRICS = {
+    "authors": (*(f"{name}-nobp" for name in BLEU), "METEOR"),
+    "coco": ("METEOR", "CIDEr-D"),
+}
+COMPARED = {  # by its heading: what a number from 0 to 1 is multiplied by, and the digits printed
+    "BLEU-4": ("authors BLEU-4-nobp", 100, 1),
+    "METEOR": ("authors METEOR", 100, 2),
+    "CIDEr-D, coco": ("coco CIDEr-D", 1, 3),
+}
 # A narrower beam or longer captions have less BLEU-1, shorter ones less METEOR (docs/log.md).
 SEARCHES = {
     "beam 10, length power 0.4": {"beam": 10, "length_power": 0.4},
@@ -85,35 +99,38 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     return run
 
 
-def captions(
-    model: str, seed: int, store: FeatureStore, runs: Path, split: str
-) -> dict[str, dict[str, str]]:
-    """What a model tells of a split by each search, kept in `KEPT` beside its recipe.
+def kept_captions(model: str, seed: int, split: str) -> Told | None:
+    """What is kept of a model, if it was told by the recipe and the searches of today."""
+    kept = _kept(model, seed, split)
+    if not kept.exists():
+        return None
+    found = json.loads(kept.read_text("utf-8"))
+    is_same = Recipe.from_toml(found["recipe"]) == recipe_of(model, seed)
+    return dict(found["told"]) if is_same and found["told"].keys() == SEARCHES.keys() else None
 
-    What is kept there needs no training, as long as the recipe is still the same.
-    """
-    recipe = recipe_of(model, seed)
-    kept = KEPT / f"{model}-{seed}-{split}.json"
-    if kept.exists():
-        found = json.loads(kept.read_text("utf-8"))
-        is_same = Recipe.from_toml(found["recipe"]) == recipe
-        if is_same and found["told"].keys() == SEARCHES.keys():
-            return dict(found["told"])
+
+def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: Path) -> Told:
+    """What a model tells of a split by each search, kept from now on."""
     run = trained(model, seed, store, runs)
     told = {}
     for name, asked in SEARCHES.items():
-        search = Search(**recipe.search.model_dump() | asked)
+        search = Search(**run.recipe.search.model_dump() | asked)
         told[name], _ = caption_rows(run.decoder, run.vocabulary, store, store.rows(split), search)
     KEPT.mkdir(exist_ok=True)
-    write_json(kept, {"recipe": recipe.to_toml(), "told": told})
+    write_json(_kept(model, seed, split), {"recipe": run.recipe.to_toml(), "told": told})
     return told
 
 
+def _kept(model: str, seed: int, split: str) -> Path:
+    return KEPT / f"{model}-{seed}-{split}.json"
+
+
 def measured(told: Mapping[str, str], people: References) -> Seed:
-    found: dict[str, Measured] = {}
-    for recipe, metrics in METRICS.items():
-        found |= measure(told, people, metrics=metrics, recipe=recipe)
-    return found
+    return {
+        f"{recipe} {name}": found
+        for recipe, metrics in METRICS.items()
+        for name, found in measure(told, people, metrics=metrics, recipe=recipe).items()
+    }
 
 
 def together(seeds: Sequence[Seed]) -> Seed:
@@ -126,6 +143,7 @@ def together(seeds: Sequence[Seed]) -> Seed:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
     parser.add_argument("features", type=Path)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--split", default="test")
@@ -133,61 +151,65 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     options = parser.parse_args()
 
-    store = FeatureStore.open(options.features)
-    people = references(store, store.rows(options.split))
-    told = {
-        model: [
-            captions(model, seed, store, options.runs, options.split)
-            for seed in range(1, options.seeds + 1)
-        ]
-        for model in options.models
-    }
+    split, examples = options.split, load_dataset(options.data).examples
+    people = {one.id: one.captions for one in examples if one.split == split}
+    wanted = [(model, seed) for model in options.models for seed in range(1, options.seeds + 1)]
+    told = {each: kept_captions(*each, split) for each in wanted}
+    missing = [each for each, found in told.items() if found is None]
+    if missing:
+        subprocess.run([SAT, "prepare", options.data, options.features], check=True)
+        store = FeatureStore.open(options.features)
+        told |= {each: new_captions(*each, split, store, options.runs) for each in missing}
     for search in SEARCHES:
         systems = {
-            model: [measured(seed[search], people) for seed in seeds]
-            for model, seeds in told.items()
+            model: [
+                measured(found[search], people)
+                for (of, _), found in told.items()
+                if of == model and found is not None
+            ]
+            for model in options.models
         }
-        print(f"\n{options.split}, {search}, {options.seeds} seeds\n")
+        print(f"\n{split}, {search}, {options.seeds} seeds\n")
         print_table(systems)
         print_comparisons({model: together(seeds) for model, seeds in systems.items()})
 
 
 def print_table(systems: Mapping[str, Sequence[Seed]]) -> None:
-    print("| | BLEU-1 | BLEU-2 | BLEU-3 | BLEU-4 (95 %) | METEOR | CIDEr-D (95 %) | of each seed |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| | BLEU-1 | BLEU-2 | BLEU-3 | BLEU-4 (95 %) | METEOR "
+        "| METEOR, coco | CIDEr-D, coco (95 %) | of each seed |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for model, seeds in systems.items():
         if model in PAPER:
-            print(f"| *{model}, the paper* | {' | '.join(PAPER[model])} | — | — |")
+            print(f"| *{model}, the paper* | {' | '.join(PAPER[model])} | — | — | — |")
         scores = score_measured(together(seeds), resamples=1000)
-        bleu = [f"{100 * scores[f'{name}-nobp'].value:.1f}" for name in BLEU]
-        last, cider = scores["BLEU-4-nobp"], scores["CIDEr-D"]
+        bleu = [f"{100 * scores[f'authors {name}-nobp'].value:.1f}" for name in BLEU]
+        last, cider = scores["authors BLEU-4-nobp"], scores["coco CIDEr-D"]
         bleu[-1] += f" ({100 * (last.low or 0):.1f} to {100 * (last.high or 0):.1f})"
-        meteor = f"{100 * scores['METEOR'].value:.2f}"
+        meteor = [f"{100 * scores[f'{recipe} METEOR'].value:.2f}" for recipe in METRICS]
         spread = f"{cider.value:.3f} ({cider.low or 0:.3f} to {cider.high or 0:.3f})"
-        each = ", ".join(f"{seed['CIDEr-D'].value:.3f}" for seed in seeds)
-        print(f"| {model}, ours | {' | '.join(bleu)} | {meteor} | {spread} | {each} |")
+        each = ", ".join(f"{seed['coco CIDEr-D'].value:.3f}" for seed in seeds)
+        print(f"| {model}, ours | {' | '.join([*bleu, *meteor])} | {spread} | {each} |")
 
 
 def print_comparisons(systems: Mapping[str, Seed]) -> None:
-    print("\n| | metric | difference | 95 % | p |\n|---|---|---|---|---|")
+    """How much one is over another, between which bounds with 95 % confidence, and p."""
+    print(f"\n| | {' | '.join(COMPARED)} |\n|---|---|---|---|")
     pairs = [(one, rival) for one in ("soft", "hard") for rival in RIVALS] + [("hard", "soft")]
     for one, other in pairs:
         if not {one, other} <= systems.keys():
             continue
         found = compare(systems[one], systems[other])
-        for metric, factor, digits in (
-            ("BLEU-4-nobp", 100, 1),
-            ("METEOR", 100, 2),
-            ("CIDEr-D", 1, 3),
-        ):
-            difference, low, high = (
-                f"{factor * value:+.{digits}f}"
-                for value in (found[metric].difference, found[metric].low, found[metric].high)
+        cells = [
+            "{:+.{d}f} ({:+.{d}f} to {:+.{d}f}), {:.4f}".format(
+                *(factor * getattr(found[name], part) for part in ("difference", "low", "high")),
+                found[name].p_value,
+                d=digits,
             )
-            print(
-                f"| {one} over {other} | {metric} | {difference} | {low} to {high} | "
-                f"{found[metric].p_value:.4f} |"
-            )
+            for name, factor, digits in COMPARED.values()
+        ]
+        print(f"| {one} over {other} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
