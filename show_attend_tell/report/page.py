@@ -106,8 +106,8 @@ def _scores(facts: Facts) -> str:
     )
     lack = f'<p class="sub">METEOR is left out. {escaped(facts.lack)}</p>' if facts.lack else ""
     return f"""<p class="sub">Over {facts.pictures:,} captions told by the search, each score
-with its 95 % bootstrap interval. BLEU here as the paper counts it, without brevity penalty; CIDEr-D
-runs from 0 to 10, the others are in percent.</p>
+with its 95 % bootstrap interval. In the boxes BLEU is as the paper counts it, without brevity
+penalty, and the rest by coco's recipe. CIDEr-D runs from 0 to 10; all others are in percent.</p>
 <dl class="tiles">{tiles}</dl>
 {lack}
 {_table("The same captions under every recipe of scoring", heads, rows)}
