@@ -3,7 +3,7 @@
     python benchmarks/table.py flickr8k features/lite2 runs/table
     python benchmarks/table.py flickr8k features/lite2 runs/table --split dev --models soft hard
 
-What is told is kept in `benchmarks/told` and counted again in a minute; only for captions that are
+What is told is kept in `benchmarks/told` and counted again in minutes; only for captions that are
 not there are features prepared and models trained. All models learn from the same features by the
 same loop; a hard one begins with the soft one of its seed. Captions of several seeds are scored
 together: a picture's statistics are the mean over seeds, so the intervals and p-values are over
@@ -153,20 +153,16 @@ def main() -> None:
 
     split, examples = options.split, load_dataset(options.data).examples
     people = {one.id: one.captions for one in examples if one.split == split}
-    wanted = [(model, seed) for model in options.models for seed in range(1, options.seeds + 1)]
-    told = {each: kept_captions(*each, split) for each in wanted}
-    missing = [each for each, found in told.items() if found is None]
-    if missing:
+    seeds = range(1, options.seeds + 1)
+    wanted = [(model, seed) for model in options.models for seed in seeds]
+    told = {each: found for each in wanted if (found := kept_captions(*each, split))}
+    if missing := [each for each in wanted if each not in told]:
         subprocess.run([SAT, "prepare", options.data, options.features], check=True)
         store = FeatureStore.open(options.features)
         told |= {each: new_captions(*each, split, store, options.runs) for each in missing}
     for search in SEARCHES:
         systems = {
-            model: [
-                measured(found[search], people)
-                for (of, _), found in told.items()
-                if of == model and found is not None
-            ]
+            model: [measured(told[model, seed][search], people) for seed in seeds]
             for model in options.models
         }
         print(f"\n{split}, {search}, {options.seeds} seeds\n")
