@@ -216,14 +216,13 @@ def print_scores(facts: dict[str, Any]) -> None:
     )
     table.add_column("recipe")
     table.add_column("brevity penalty")
-    for order in range(1, 5):
-        table.add_column(f"BLEU-{order}", justify="right")
-    has_meteor = all("METEOR" in scores for scores in facts["scores"].values())
-    if has_meteor:
-        table.add_column("METEOR", justify="right")
+    bleu = [f"BLEU-{order}" for order in range(1, 5)]
+    meteor = ["METEOR"] if all("METEOR" in scores for scores in facts["scores"].values()) else []
+    for heading in (*bleu, *meteor):
+        table.add_column(heading, justify="right")
     for recipe, scores in facts["scores"].items():
         for penalty, name in (("nobp", "no"), ("bp", "yes")):
-            shown = [f"BLEU-{n}-{penalty}" for n in range(1, 5)] + ["METEOR"] * has_meteor
+            shown = [*(f"{one}-{penalty}" for one in bleu), *meteor]
             values = (f"{100 * scores[metric]['value']:.2f}" for metric in shown)
             table.add_row(recipe, name, *values)
     out.print(table)
