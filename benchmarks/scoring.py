@@ -114,7 +114,7 @@ def run(program: str, case_file: Path, cache: Path) -> dict[str, Any]:
         [sys.executable, __file__, str(case_file), "--only", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        env={**os.environ, "SAT_CACHE": str(cache)},
     )
     pages = 0
     while True:

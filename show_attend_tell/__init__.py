@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.private import switch_off
+
+switch_off()
 
 if TYPE_CHECKING:
     from show_attend_tell.drawing import draw

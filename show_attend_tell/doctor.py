@@ -16,6 +16,7 @@ from rich.table import Table
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
+from show_attend_tell.private import SWITCHES, open_to_others, uploader_folders
 
 BASE = ("numpy", "onnxruntime", "pillow", "pydantic", "rich", "typer")
 # Each extra: what it is for, and the packages that it brings.
@@ -53,7 +54,9 @@ def examine(model: str | Path | None = None) -> list[Finding]:
         The model to try; the one that ships by default.
     """
     looks: list[Callable[[], Finding]] = [_python, _threads, _disk, _packages, _formats]
-    return [look() for look in looks] + _model(model) + [_extra(name) for name in EXTRAS]
+    found = [look() for look in looks] + _model(model)
+    # After the model, which is what loads ONNX Runtime.
+    return [*found, _privacy(), *(_extra(name) for name in EXTRAS)]
 
 
 def is_well(findings: list[Finding]) -> bool:
@@ -152,6 +155,26 @@ def _model(named: str | Path | None) -> list[Finding]:
             "" if same else "captions differ from those recorded; report the versions above",
         ),
     ]
+
+
+def _privacy() -> Finding:
+    """Whether anything could be sent, as far as the process that captioned the example shows."""
+    is_off = all(os.environ.get(name) == value for name, value in SWITCHES.items())
+    opened = open_to_others()
+    if not is_off or opened:
+        found = f"could send: {', '.join(opened or ['the usage data of its dependencies'])}"
+        return Finding("privacy", found, False, "report this and the versions above")
+    found = "sends nothing: ONNX Runtime's uploader is off"
+    if opened is not None:
+        found += "; no connection is open, and no file of the uploader"
+    folders = ", ".join(str(folder) for folder in uploader_folders())
+    if not folders:
+        return Finding("privacy", found, True)
+    remedy = (
+        f"{folders} holds a device id and usage data that an earlier version of sat, or another "
+        "program with ONNX Runtime, was going to send; delete that folder"
+    )
+    return Finding("privacy", found, True, remedy)
 
 
 def _extra(name: str) -> Finding:

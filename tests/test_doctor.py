@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,34 @@ def test_no_model_is_an_illness_with_a_remedy(
     code, out, _ = sat("doctor")
     assert code == 1
     assert "no model ships with this version" in out
+
+
+def test_it_says_sends_nothing_only_where_nothing_can_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def privacy() -> doctor.Finding:
+        (finding,) = (f for f in doctor.examine(tmp_path / "none") if f.what == "privacy")
+        return finding
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert (privacy().works, privacy().remedy) == (True, "")
+    assert "sends nothing" in privacy().found
+
+    uploader = tmp_path / "Microsoft" / "DeveloperTools" / ".onnxruntime"
+    uploader.mkdir(parents=True)
+    assert privacy().works and f"{uploader} holds a device id" in privacy().remedy
+
+    with (uploader / "onnxruntime.db").open("w"):
+        if sys.platform == "linux":
+            assert not privacy().works and "onnxruntime.db" in privacy().found
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        if sys.platform == "linux":
+            assert not privacy().works and "socket:" in privacy().found
+
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    assert not privacy().works and "sends nothing" not in privacy().found
 
 
 def test_a_missing_extra_is_no_illness_and_says_what_to_install(

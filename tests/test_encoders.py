@@ -491,7 +491,7 @@ def test_a_v1_resnet_must_say_what_pixels_it_wants() -> None:
         ),
         ({"name": "vgg16", "size": 16}, "request.size", "16 pixels is too small"),
         ({"name": "vgg16", "weights": "random:x"}, "request.weights", "must be a whole number"),
-        ({"name": "timm:x", "weights": "a.pth"}, "request.weights", "brings its own weights"),
+        ({"name": "vgg16", "weights": "download"}, "request.weights", "only timm and torchvision"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_explained(
@@ -569,7 +569,7 @@ class Classifier(nn.Module):
 @pytest.mark.parametrize("depth_is_last", [False, True])
 def test_a_timm_network_is_an_encoder(depth_is_last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", fake_timm(depth_is_last))
-    encoder = make_encoder("timm:net", size=96)
+    encoder = make_encoder("timm:net", weights="download", size=96)
     assert (encoder.grid, encoder.depth) == ((3, 3), 8)
     assert encoder.preprocessing.mean == (127.5, 102.0, 51.0)
     pixels = noise(1, 96)
@@ -578,9 +578,28 @@ def test_a_timm_network_is_an_encoder(depth_is_last: bool, monkeypatch: pytest.M
     assert torch.allclose(encoder(pixels), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("weights", [None, "a.pth"])
+def test_weights_are_downloaded_only_with_leave(
+    weights: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timm = fake_timm(False)
+    asked: list[bool] = []
+    timm.create_model = lambda name, *, pretrained, **options: (  # type: ignore[attr-defined]
+        asked.append(pretrained) or Maps(False)  # type: ignore[func-returns-value]
+    )
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    with pytest.raises(UserError, match="allow that with --encoder-weights download") as caught:
+        make_encoder("timm:net", weights=weights, size=96)
+    assert (caught.value.code, asked) == ("request.weights", [])
+    make_encoder("timm:net", weights="random", size=96)
+    make_encoder("timm:net", weights="download", size=96)
+    make_encoder("timm:net+timm:net", weights="download", size=96)
+    assert asked == [False, True, True, True]
+
+
 def test_a_torchvision_network_ends_before_its_pooling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", fake_torchvision(Classifier()))
-    encoder = make_encoder("torchvision:net", size=96)
+    encoder = make_encoder("torchvision:net", weights="download", size=96)
     assert encoder(noise(2, 96)).shape == (2, 9, 8)
 
 
@@ -588,7 +607,7 @@ def test_a_library_network_without_a_map_is_refused(monkeypatch: pytest.MonkeyPa
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 96 * 96, 2))
     monkeypatch.setitem(sys.modules, "torchvision", fake_torchvision(network))
     with pytest.raises(UserError, match="gives no map at 96 pixels"):
-        make_encoder("torchvision:net", size=96)
+        make_encoder("torchvision:net", weights="download", size=96)
 
 
 def test_a_grid_that_a_library_network_does_not_give_is_refused(
@@ -596,7 +615,7 @@ def test_a_grid_that_a_library_network_does_not_give_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "timm", fake_timm(False))
     with pytest.raises(UserError, match="grid of 6 × 6 at 96 pixels, only 3 × 3"):
-        make_encoder("timm:net", size=96, grid=6)
+        make_encoder("timm:net", weights="download", size=96, grid=6)
 
 
 @pytest.mark.parametrize(
@@ -608,7 +627,7 @@ def test_a_model_that_a_library_does_not_have_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, library, module)
     with pytest.raises(UserError, match=f"{library} has no model 'nett'"):
-        make_encoder(f"{library}:nett")
+        make_encoder(f"{library}:nett", weights="download")
 
 
 # Export

@@ -46,7 +46,8 @@ def prepare(
     encoder_weights: Annotated[
         str | None,
         typer.Option(
-            help="A .safetensors or .pth file, or `random`; EfficientNet-Lite brings its own.",
+            help="A .safetensors or .pth file, or `random`; EfficientNet-Lite brings its own. "
+            "`download` lets timm and torchvision fetch theirs.",
             show_default=False,
         ),
     ] = None,

@@ -11,6 +11,7 @@ import numpy as np
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, write_atomically
+from show_attend_tell.private import matplotlib_figure
 
 Event = dict[str, Any]
 
@@ -92,14 +93,12 @@ def read(path: Path) -> list[Event]:
 
 def draw_curves(events: Sequence[Event], path: Path) -> None:
     """Draw the losses and the dev scores, if captions were scored, of a run into a PNG file."""
-    from matplotlib.figure import Figure  # here, because it takes a third of a second to import
-
     steps = [event for event in events if event.get("event") == "step"]
     devs = [event for event in events if event.get("event") == "dev"]
     drawings = [partial(_draw_losses, steps=steps, devs=devs)]
     if not devs or "BLEU-4" in devs[-1]:
         drawings.append(partial(_draw_scores, devs=devs))
-    figure = Figure(figsize=(5.5 * len(drawings), 4.2), dpi=150, layout="constrained")
+    figure = matplotlib_figure()(figsize=(5.5 * len(drawings), 4.2), dpi=150, layout="constrained")
     for draw, axes in zip(
         drawings, figure.subplots(1, len(drawings), squeeze=False)[0], strict=True
     ):

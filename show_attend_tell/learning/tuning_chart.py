@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from matplotlib.figure import Figure
 from optuna.distributions import CategoricalDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from show_attend_tell.files import write_atomically
+from show_attend_tell.private import matplotlib_figure
 
 _INK, _FAINT, _GRID = "#222222", "#777777", "#e4e4e4"
 _TRIAL, _BEST = "#2a6f97", "#d1495b"
@@ -37,7 +37,7 @@ def draw_study(study: optuna.Study, space: Mapping[str, Any], metric: str, path:
     finished = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
     pruned = study.get_trials(deepcopy=False, states=[TrialState.PRUNED])
     rows = math.ceil(len(space) / _COLUMNS)
-    figure = Figure(figsize=(12, 3.4 + 3 * rows), dpi=120, layout="constrained")
+    figure = matplotlib_figure()(figsize=(12, 3.4 + 3 * rows), dpi=120, layout="constrained")
     # Two figures, so that the names of keys in the upper one do not push the lower one apart.
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[3.4, 3 * rows]).flat
     history, weights = upper.subplots(1, 2, width_ratios=[2, 1])

@@ -1,14 +1,13 @@
 """METEOR's dictionaries: word lists out of its jar, and its paraphrase table behind an index.
 
 Nothing of METEOR is shipped here. The files are those of an installed pycocoevalcap (extra
-`meteor`). The table of 5.3 million paraphrases is unpacked once, kept in the user's cache, and
-memory-mapped from then on: the phrases that have paraphrases, the paraphrases of one after the
+`meteor`). The table of 5.3 million paraphrases is unpacked once, kept in the Python environment,
+and memory-mapped from then on: the phrases that have paraphrases, the paraphrases of one after the
 other, and where those of each begin.
 """
 
 import gzip
 import importlib.util
-import os
 import shutil
 import tempfile
 import zipfile
@@ -21,6 +20,7 @@ import numpy as np
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of
+from show_attend_tell.private import kept_folder
 
 # The paraphrases of a phrase, each with its place among them, by their first word.
 ByFirstWord = dict[str, list[tuple[int, list[str]]]]
@@ -157,7 +157,7 @@ def find_index(table: Path) -> Path:
     The folder is named after the table's checksum and appears complete or not at all: two
     processes that begin together both make it, and the second finds it there.
     """
-    index = cache_folder() / f"meteor-paraphrases-{INDEX_FORMAT}-{sha256_of(table)[:16]}"
+    index = kept_folder() / f"meteor-paraphrases-{INDEX_FORMAT}-{sha256_of(table)[:16]}"
     if _is_whole(index):
         return index
     try:
@@ -171,12 +171,6 @@ def find_index(table: Path) -> Path:
     except OSError as error:
         raise cannot_write(index, error) from error
     return index
-
-
-def cache_folder() -> Path:
-    """Where things are kept that can be made again."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "show_attend_tell")
 
 
 def _is_whole(index: Path) -> bool:

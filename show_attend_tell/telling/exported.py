@@ -17,6 +17,10 @@ from show_attend_tell.files import sha256_of
 from show_attend_tell.telling.model import Arrays, Floats, Integers
 from show_attend_tell.telling.search import Look
 
+# Where the switch in `private` came too late, because a program imported ONNX Runtime before us,
+# or is not read, as by builds for Windows components.
+onnxruntime.disable_telemetry_events()
+
 FORMAT = 1
 GRAPHS = ("encode", "start", "look", "advance")
 # The attention makes rows × places × width numbers and passes over them four times; so many of them

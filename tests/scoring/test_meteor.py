@@ -52,7 +52,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pat
             archive.writestr(name, text)
     entries = "".join(f"0.5\n{source}\n{phrase}\n" for source, phrase in PARAPHRASES)
     table.write_bytes(gzip.compress(entries.encode()))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SAT_CACHE", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path / "packages"))
     monkeypatch.delitem(sys.modules, "pycocoevalcap", raising=False)
     stemmer = ModuleType("snowballstemmer.english_stemmer")
@@ -225,7 +225,7 @@ def test_a_cache_that_cannot_be_written_is_said_so(
 ) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    monkeypatch.setenv("SAT_CACHE", str(blocked))
     with pytest.raises(UserError, match="cannot be written") as refusal:
         find_index(files[1])
     assert refusal.value.code == "disk.unwritable"

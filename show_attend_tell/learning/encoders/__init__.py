@@ -12,10 +12,12 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning.encoders import efficientnet_lite, resnet, vgg
 from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork
 from show_attend_tell.learning.encoders.joined import PLUS, Joined
-from show_attend_tell.learning.encoders.others import make_library_encoder
+from show_attend_tell.learning.encoders.others import import_library, make_library_encoder
 from show_attend_tell.learning.encoders.weights import fit_weights, read_weights, wrong_weights
 
 __all__ = ["ENCODERS", "Encoder", "make_encoder"]
+
+DOWNLOAD = "download"  # a person's leave to fetch weights; nothing is fetched without
 
 ENCODERS: dict[str, type[PublicNetwork]] = {
     **dict.fromkeys(vgg.CONVOLUTIONS, vgg.VGG),
@@ -40,8 +42,9 @@ def make_encoder(
         One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`; or several with a + between them,
         whose vectors are joined.
     weights
-        A `.safetensors`, `.pth` or `.pt` file; `None` for the weights that come with the name
-        (EfficientNet-Lite, timm, torchvision); `"random"` or `"random:SEED"`.
+        A `.safetensors`, `.pth` or `.pt` file; `None` for the weights that are installed
+        (EfficientNet-Lite); `"download"` to let timm or torchvision fetch theirs from the network,
+        or find them where they did so before; `"random"` or `"random:SEED"`.
     grid
         Cells along a side of the map; the encoder's own when `None`.
     size
@@ -61,6 +64,12 @@ def make_encoder(
     >>> encoder(torch.zeros(1, 224, 224, 3, dtype=torch.uint8)).shape
     torch.Size([1, 196, 1280])
     """
+    if weights == DOWNLOAD and not all(map(_is_library, name.split(PLUS))):
+        raise UserError(
+            "request.weights",
+            f"only timm and torchvision download weights; give a file for {name}, or leave "
+            f"--encoder-weights {DOWNLOAD} out",
+        )
     size = 224 if size is None else size
     if size < 32:
         raise UserError("request.size", f"a picture of {size} pixels is too small: 32 at least")
@@ -72,7 +81,7 @@ def make_encoder(
     seed = _seed(weights)
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
         torch.manual_seed(seed or 0)
-        if name.startswith(("timm:", "torchvision:")):
+        if _is_library(name):
             encoder = _from_library(name, weights, seed, grid, size, fit)
         else:
             encoder = _from_here(name, weights, seed, grid, size, fit)
@@ -121,15 +130,22 @@ def _from_library(
     size: int,
     fit: Literal["crop", "squeeze"],
 ) -> Encoder:
-    if weights is not None and seed is None:
+    library = name.partition(":")[0]
+    import_library(library)
+    if weights != DOWNLOAD and seed is None:
         raise UserError(
             "request.weights",
-            f"{name} brings its own weights; leave out --encoder-weights {weights}",
+            f"{name} has weights of its own, which {library} downloads from the network; allow "
+            f"that with --encoder-weights {DOWNLOAD}, or have --encoder-weights random",
         )
     encoder = make_library_encoder(name, seed=seed, size=size, fit=fit)
     if grid not in (None, encoder.grid[0]):
         raise _no_such_grid(name, grid, size, [encoder.grid[0]])
     return encoder
+
+
+def _is_library(name: str) -> bool:
+    return name.startswith(("timm:", "torchvision:"))
 
 
 def _unknown(name: str) -> UserError:

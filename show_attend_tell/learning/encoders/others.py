@@ -61,7 +61,7 @@ def make_library_encoder(
 
 
 def _timm(model: str, pretrained: bool) -> tuple[nn.Module, Triple, Triple]:
-    timm = _import("timm")
+    timm = import_library("timm")
     if not timm.is_model(model):
         raise UserError("request.encoder", f"timm has no model {model!r}; see timm.list_models()")
     network = timm.create_model(model, pretrained=pretrained, features_only=True, out_indices=(-1,))
@@ -70,7 +70,7 @@ def _timm(model: str, pretrained: bool) -> tuple[nn.Module, Triple, Triple]:
 
 
 def _torchvision(model: str, pretrained: bool) -> tuple[nn.Module, Triple, Triple]:
-    models = _import("torchvision").models
+    models = import_library("torchvision").models
     if model not in models.list_models(module=models):
         raise UserError(
             "request.encoder",
@@ -91,7 +91,8 @@ def _before_pooling(network: nn.Module) -> nn.Module:
     return nn.Sequential(*(children[child] for child in names[:end]))
 
 
-def _import(library: str) -> Any:
+def import_library(library: str) -> Any:
+    """The module `timm` or `torchvision`, if it is installed."""
     try:
         return importlib.import_module(library)
     except ImportError as error:
