@@ -78,8 +78,8 @@ def print_findings(findings: list[Finding], console: Console) -> None:
 
 def _python() -> Finding:
     found = f"sat {show_attend_tell.__version__}, Python {platform.python_version()}, "
-    enough = sys.version_info >= (3, 10)
-    remedy = "" if enough else "install Python 3.10 or newer"
+    enough = sys.version_info >= (3, 11)
+    remedy = "" if enough else "install Python 3.11 or newer"
     return Finding("versions", found + platform.platform(terse=True), enough, remedy)
 
 

@@ -1,7 +1,7 @@
 """Arguments and options that several verbs share, and what they are read into."""
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from show_attend_tell.telling.search import Search
 
 
-class ScoringRecipe(str, Enum):
+class ScoringRecipe(StrEnum):
     """What is done to text before it is compared."""
 
     coco = "coco"
@@ -24,14 +24,14 @@ class ScoringRecipe(str, Enum):
 DEFAULT_RECIPE = "flickr8k-soft"
 
 
-class Fit(str, Enum):
+class Fit(StrEnum):
     """How a picture becomes a square."""
 
     crop = "crop"
     squeeze = "squeeze"
 
 
-class Look(str, Enum):
+class Look(StrEnum):
     """What stands for the model's attention."""
 
     expected = "expected"
@@ -42,7 +42,7 @@ class Look(str, Enum):
 LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
 
 
-class Existing(str, Enum):
+class Existing(StrEnum):
     """What becomes of an output file that is there already."""
 
     skip = "skip"

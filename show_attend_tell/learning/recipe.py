@@ -6,7 +6,7 @@ and no other source of values: what a file leaves out has the default written he
 
 import difflib
 import json
-import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,11 +28,6 @@ from pydantic import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import METRICS
 from show_attend_tell.telling.search import Look
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "recipes"
 

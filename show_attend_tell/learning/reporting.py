@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -125,7 +125,7 @@ def _about(
 ) -> dict[str, str]:
     recipe, features = run.recipe, run.features
     rows, columns = features.grid
-    written = datetime.fromtimestamp((run.folder / BEST).stat().st_mtime, timezone.utc)
+    written = datetime.fromtimestamp((run.folder / BEST).stat().st_mtime, UTC)
     parameters = sum(one.numel() for one in run.decoder.parameters())
     gate = "" if recipe.model.gate else ", no gate"
     return {
