@@ -24,22 +24,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning.decoder import Decoder, State
-from show_attend_tell.learning.hard import Baseline, hard_cost
+from show_attend_tell.learning.hard import KEPT, Baseline, hard_cost
 from show_attend_tell.learning.objectives import soft_cost
 from show_attend_tell.learning.recipe import HardSection
 from show_attend_tell.learning.run import Run
 
+
+class NoBaseline(Baseline):
+    """Rewards compared with nothing."""
+
+    def expect(self, rewards: Tensor, mask: Tensor, samples: int) -> Tensor:
+        """Zero for each: (rows, steps)."""
+        return torch.zeros_like(rewards)
+
+
+class ByLength(Baseline):
+    """A moving average for each number of words that a reward is a sum of."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.averages: dict[int, Tensor] = {}
+
+    def expect(self, rewards: Tensor, mask: Tensor, samples: int) -> Tensor:
+        """The average of each reward's length, from what was seen before: (rows, steps)."""
+        lengths = mask.long().flip(1).cumsum(1).flip(1)
+        found = torch.zeros_like(rewards)
+        for length in lengths[mask].unique().tolist():
+            of_length = mask & (lengths == length)
+            mean = rewards[of_length].mean()
+            before = self.averages.get(length, mean)
+            self.averages[length] = KEPT * before + (1 - KEPT) * mean
+            found[of_length] = before
+        return found
+
+
 # What is changed from the line above it, one thing at a time where that makes sense.
 RULES = {
-    "no baseline": {"baseline": "none", "expected_share": 0.0, "entropy_weight": 0.0},
+    "no baseline": {"expected_share": 0.0, "entropy_weight": 0.0},
     "+ moving average (paper)": {"expected_share": 0.0, "entropy_weight": 0.0},
     "+ half expected values (paper)": {"entropy_weight": 0.0},
     "+ entropy (paper's whole rule)": {},
-    "reward: the rest": {"reward": "rest", "baseline": "length"},
+    "reward: the rest, by length": {"reward": "rest"},
     "4 samples": {"samples": 4},
     "4 samples, against the others": {"samples": 4, "baseline": "others"},
     "the same, reward: the rest": {"samples": 4, "baseline": "others", "reward": "rest"},
 }
+OWN_BASELINES = {"no baseline": NoBaseline, "reward: the rest, by length": ByLength}
 
 
 @torch.inference_mode()
@@ -77,11 +107,15 @@ def _apart(p: Tensor, q: Tensor, words: Tensor) -> Tensor:
 
 
 def scatter(
-    decoder: Decoder, annotations: Tensor, captions: Tensor, rule: HardSection, draws: int
+    decoder: Decoder,
+    annotations: Tensor,
+    captions: Tensor,
+    rule: HardSection,
+    baseline: Baseline,
+    draws: int,
 ) -> float:
     """Variance of the attention's gradient over draws, summed over its weights."""
     random = torch.Generator().manual_seed(1)
-    baseline = Baseline(rule.baseline, captions.shape[1])
     words_cost = partial(soft_cost, decoder, double_stochastic=0.0, label_smoothing=0.0)
     found = []
     for _ in range(draws + 20):  # twenty for the moving average to settle
@@ -147,7 +181,8 @@ def main() -> None:
     results: dict[str, float] = {}
     for name, changes in RULES.items():
         rule = HardSection.model_validate(changes)
-        results[name] = scatter(run.decoder, *batch, rule, options.draws)
+        baseline = OWN_BASELINES.get(name, Baseline)(rule.baseline)
+        results[name] = scatter(run.decoder, *batch, rule, baseline, options.draws)
         share = results[name] / results["no baseline"]
         print(f"  {name:32} variance {results[name]:12.1f}, {share:.4f} of the first")
     if options.plot:

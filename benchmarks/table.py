@@ -17,6 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -105,7 +106,7 @@ def kept_captions(model: str, seed: int, split: str) -> Told | None:
     if not kept.exists():
         return None
     found = json.loads(kept.read_text("utf-8"))
-    is_same = Recipe.from_toml(found["recipe"]) == recipe_of(model, seed)
+    is_same = Recipe.model_validate(tomllib.loads(found["recipe"])) == recipe_of(model, seed)
     return dict(found["told"]) if is_same and found["told"].keys() == SEARCHES.keys() else None
 
 

@@ -73,23 +73,14 @@ def _of_run(folder: Path) -> dict[str, Any]:
     }
     events = read(folder / "log.jsonl") if (folder / "log.jsonl").exists() else []
     devs = [event for event in events if event["event"] == "dev"]
-    has_seen = not any(event["event"] == "sentences" for event in events)
-    losses = {event["epoch"]: f"loss {event['nats_per_word']:.3f} nats a word" for event in devs}
-    if has_seen:
-        facts["dev BLEU-1..4"] = {
-            f"epoch {event['epoch']}": " ".join(
-                f"{100 * event[f'BLEU-{n}']:.2f}" for n in range(1, 5)
-            )
-            + f", {losses[event['epoch']]}"
-            for event in devs
-        } or "none yet"
-    else:
-        facts["what"] = "pre-training run: it has read sentences and seen no picture"
-        facts["dev"] = {f"epoch {epoch}": loss for epoch, loss in losses.items()} or "none yet"
+    facts["dev BLEU-1..4"] = {
+        f"epoch {event['epoch']}": " ".join(f"{100 * event[f'BLEU-{n}']:.2f}" for n in range(1, 5))
+        + f", loss {event['nats_per_word']:.3f} nats a word"
+        for event in devs
+    } or "none yet"
     if devs:
         best = max((e for e in devs if e["best"]), key=lambda event: int(event["epoch"]))
-        judge = recipe.training.stop_on if has_seen else "loss"
-        facts["best"] = f"epoch {best['epoch']} by dev {judge}"
+        facts["best"] = f"epoch {best['epoch']} by dev {recipe.training.stop_on}"
     stops = [event["reason"] for event in events if event["event"] == "stop"]
     facts["state"] = f"finished: {stops[-1]}" if stops else "not finished; go on with --resume"
     if (folder / "scores.json").exists():

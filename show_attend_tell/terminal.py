@@ -132,23 +132,17 @@ class TrainingProgress:
                     f"going on after step {event['step']:,} (epoch {event['epoch'] + 1})"
                 )
             self.bar.start()
-        elif event["event"] == "sentences":
-            self.say.print(
-                f"{event['read']:,} sentences; left out: {event['too_long']:,} too long, "
-                f"{event['unknown']:,} with too many unknown words, "
-                f"{event['held_out']:,} that are captions of dev or test"
-            )
         elif event["event"] == "progress":
             self._advance(event)
         elif event["event"] == "dev":
             self._forget_bar()
-            facts = [f"loss {event['nats_per_word']:.3f} nats a word"]
-            if "BLEU-1" in event:  # a run that only reads sentences tells no captions
-                bleu = " ".join(f"{100 * event[f'BLEU-{n}']:5.2f}" for n in range(1, 5))
-                words = f"{event['words_per_caption']:.1f} words a caption"
-                facts = [f"BLEU-1..4 {bleu}", *facts, words]
-            facts += ["[bold green]best[/]"] if event["best"] else []
-            self.say.print(f"epoch {event['epoch']:2d}  dev " + "  ".join(facts))
+            bleu = " ".join(f"{100 * event[f'BLEU-{n}']:5.2f}" for n in range(1, 5))
+            self.say.print(
+                f"epoch {event['epoch']:2d}  dev BLEU-1..4 {bleu}  "
+                f"loss {event['nats_per_word']:.3f} nats a word  "
+                f"{event['words_per_caption']:.1f} words a caption"
+                + ("  [bold green]best[/]" if event["best"] else "")
+            )
         elif event["event"] == "stop":
             self.say.print(f"stopped: {event['reason']}")
 

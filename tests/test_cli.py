@@ -15,7 +15,7 @@ from tests.tiny_world import make_store
 
 COMMANDS = [
     *("prepare", "train", "tune", "evaluate", "score", "show", "export", "caption", "draw"),
-    *("doctor", "models", "pretrain"),
+    *("doctor", "models"),
 ]
 TINY = [
     "encoder.name=tiny",
@@ -101,14 +101,11 @@ def test_evaluate_as_json_prints_what_it_writes(
 def test_a_folder_with_brackets_in_its_name_is_named_as_it_is(sat: Sat, tmp_path: Path) -> None:
     """To the console they are markup: `[red]` vanished, and a `[/]` that ends nothing raised."""
     odd = tmp_path / "[" / "]" / "[red]"
-    features, run, words = odd / "features", odd / "run", odd / "words"
-    store, _ = make_store(features, train=40, dev=2)
-    (odd / "read.txt").write_text("\n".join(one.captions[0] for one in store.examples))
-    read = ["--sentences", odd / "read.txt"]
+    features, run = odd / "features", odd / "run"
+    make_store(features, train=40, dev=2)
     for typed, says in (
         (["train", features, run, *settings()], f"sat evaluate {run} {features} --split test"),
         (["evaluate", run, features], f"captions and scores are in {run}"),
-        (["pretrain", features, words, *settings(), *read], f"--start-from {words}"),
     ):
         code, _, err = sat(*typed)
         assert code == 0, err

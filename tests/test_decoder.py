@@ -31,14 +31,12 @@ VARIANTS = {
         "start": "learned",
     },
     "no gate": {"gate": False},
-    "tied": {"tied": True},
 }
 
 
 RIVALS = {
     "mean": {"attention": "mean", "annotation_norm": "layer"},
     "nic": {"attention": "nic", "readout": "tanh"},
-    "tied nic": {"attention": "nic", "tied": True},
     "log-bilinear": {"attention": "log-bilinear", "annotation_width": 4},
 }
 
@@ -189,18 +187,6 @@ def test_the_zero_start_stays_zero() -> None:
     cost_of(decoder, *world()).backward()
     assert (decoder.embedding.weight[WORDS] == 0).all()
     assert (decoder.embedding.weight.grad[WORDS] == 0).all()
-
-
-@pytest.mark.parametrize("attention", ["soft", "mean", "nic"])
-def test_tied_words_have_the_same_vectors_going_in_and_coming_out(attention: str) -> None:
-    decoder, own = (make_teachable(attention=attention, tied=tied) for tied in (True, False))
-    weight, bias = decoder.softmax_layer()
-    assert torch.equal(weight, decoder.embedding.weight[:WORDS])
-    assert bias.shape == (WORDS,)
-    with torch.no_grad():
-        decoder.embedding.weight += 1
-    assert torch.equal(decoder.softmax_layer()[0], decoder.embedding.weight[:WORDS])
-    assert own.state_dict().keys() - decoder.state_dict().keys() == {"output.weight"}
 
 
 def test_teach_equals_a_loop_of_look_and_advance(teachable: Teachable) -> None:

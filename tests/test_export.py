@@ -13,15 +13,13 @@ import pytest
 import torch
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.attention import Places
 from show_attend_tell.learning.card import headline_scores, write_card
-from show_attend_tell.learning.decoder import Decoder, State
+from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.evaluate import caption_rows, evaluate, write_evaluation
 from show_attend_tell.learning.export import (
     decoder_graphs,
     export_model,
-    halved,
     round_matrices,
 )
 from show_attend_tell.learning.run import Run
@@ -231,37 +229,6 @@ def test_telling_imports_no_torch(model: ExportedModel) -> None:
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_a_tied_model_advances_alike_and_its_words_are_kept_once(tmp_path: Path) -> None:
-    decoder = Decoder(tiny_recipe("model.tied=true", "model.word=96").model, 8, 400).eval()
-    round_matrices(decoder)
-    for name, graph in decoder_graphs(decoder, 8).items():
-        (tmp_path / f"{name}.onnx").write_bytes(halved(graph).SerializeToString())
-    size = (tmp_path / "advance.onnx").stat().st_size
-    assert size < 2 * sum(p.numel() for p in decoder.parameters()) + 20_000  # 400 x 96 more: 76,800
-
-    random = torch.Generator().manual_seed(0)
-    a, h, c = (torch.randn(2, k, d, generator=random) for k, d in ((5, 8), (3, 48), (3, 48)))
-    weights, gate = torch.full((2, 3, 5), 0.2), torch.ones(2, 3)
-    words = torch.tensor([[0, 1, 399], [400, 7, 8]])  # the last of the words, and no word yet
-    with torch.inference_mode():
-        rows = [x.flatten(0, 1) for x in (h, c, weights, gate, words)]
-        after, logits = decoder.advance(Places(a, a, a), State(*rows[:2]), *rows[2:])
-        expected, ids = torch.log_softmax(logits, dim=1).topk(9)
-    session = onnxruntime.InferenceSession(tmp_path / "advance.onnx")
-    given = {"a": a, "h": h, "c": c, "weights": weights, "gate": gate, "words": words}
-    arrays = {name: tensor.numpy() for name, tensor in given.items()}
-    found = dict(
-        zip(
-            (output.name for output in session.get_outputs()),
-            session.run(None, {**arrays, "best": np.array([9])}),
-            strict=True,
-        )
-    )
-    assert np.abs(found["log_probs"].reshape(6, 9) - expected.numpy()).max() < 1e-5
-    assert np.array_equal(found["ids"].reshape(6, 9), ids.numpy())
-    assert np.abs(found["h_next"].reshape(6, 48) - after.h.numpy()).max() < 1e-5
 
 
 def test_a_model_without_a_gate_exports_too(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ class Fixed(Baseline):
     """A baseline of one value, whatever is seen."""
 
     def __init__(self, value: float) -> None:
-        super().__init__("average", STEPS)
+        super().__init__("average")
         self.value = value
 
-    def expect(self, rewards: Tensor, words: Tensor, samples: int) -> Tensor:
+    def expect(self, rewards: Tensor, mask: Tensor, samples: int) -> Tensor:
         return torch.full_like(rewards, self.value)
 
 
@@ -324,42 +324,32 @@ def test_words_behind_the_end_change_nothing(decoder: Decoder) -> None:
 # Baselines
 
 
-def rewards_and_words(*rewards: list[float]) -> tuple[Tensor, Tensor]:
+def rewards_and_mask(*rewards: list[float]) -> tuple[Tensor, Tensor]:
     table = torch.tensor(rewards, dtype=torch.double)
-    return table, torch.full(table.shape, table.shape[1])
+    return table, torch.ones_like(table, dtype=torch.bool)
 
 
 def test_the_moving_average_is_the_paper_s() -> None:
-    baseline = Baseline("average", 9)
-    first, words = rewards_and_words([-4.0, -4.0], [-6.0, -6.0])
-    assert (baseline.expect(first, words, 1) == -5).all()  # nothing was seen before
+    baseline = Baseline("average")
+    first, mask = rewards_and_mask([-4.0, -4.0], [-6.0, -6.0])
+    assert (baseline.expect(first, mask, 1) == -5).all()  # nothing was seen before
     second = torch.full_like(first, -10.0)
-    assert (baseline.expect(second, words, 1) == -5).all()  # from what was seen before it
+    assert (baseline.expect(second, mask, 1) == -5).all()  # from what was seen before it
     expected = 0.9 * -5 + 0.1 * -10
-    assert torch.allclose(baseline.expect(second, words, 1), torch.tensor(expected).double())
-
-
-def test_lengths_have_averages_of_their_own() -> None:
-    baseline = Baseline("length", 9)
-    short, two = rewards_and_words([-2.0, -2.0])
-    long, three = rewards_and_words([-30.0, -30.0, -30.0])
-    baseline.expect(short, two, 1)
-    baseline.expect(long, three, 1)
-    assert (baseline.expect(short, two, 1) == -2).all()
-    assert (baseline.expect(long, three, 1) == -30).all()
+    assert torch.allclose(baseline.expect(second, mask, 1), torch.tensor(expected).double())
 
 
 def test_the_others_are_the_mean_of_the_other_samples() -> None:
-    rewards, words = rewards_and_words([-1.0], [-2.0], [-6.0], [-10.0], [-20.0], [-60.0])
-    found = Baseline("others", 9).expect(rewards, words, 3)
+    rewards, mask = rewards_and_mask([-1.0], [-2.0], [-6.0], [-10.0], [-20.0], [-60.0])
+    found = Baseline("others").expect(rewards, mask, 3)
     assert found.squeeze(1).tolist() == [-4.0, -3.5, -1.5, -40.0, -35.0, -15.0]
 
 
 def test_rewards_behind_the_end_are_not_learned() -> None:
-    baseline = Baseline("average", 9)
-    rewards, words = rewards_and_words([-4.0, 0.0])
-    words[:, 1] = 0
-    assert baseline.expect(rewards, words, 1).tolist() == [[-4.0, 0.0]]
+    baseline = Baseline("average")
+    rewards, mask = rewards_and_mask([-4.0, 0.0])
+    mask[:, 1] = False
+    assert baseline.expect(rewards, mask, 1).tolist() == [[-4.0, 0.0]]
 
 
 def spread(found: list[tuple[Tensor, float]]) -> float:
@@ -394,10 +384,9 @@ def test_rewarding_only_what_comes_after_lowers_the_variance(decoder: Decoder) -
 
 
 def test_comparing_with_other_samples_lowers_the_variance(decoder: Decoder) -> None:
-    def sampled_variance(kind: str) -> float:
+    def sampled_variance(baseline: Baseline) -> float:
         random, found = torch.Generator().manual_seed(7), []
         for _ in range(40):
-            baseline = Baseline(kind, STEPS)
             cost = drawn_cost(
                 decoder, pictures(1), captions(1), random, baseline, samples=4, expected_share=0.0
             )
@@ -405,7 +394,7 @@ def test_comparing_with_other_samples_lowers_the_variance(decoder: Decoder) -> N
             found.append((torch.cat([g.flatten() for g in gradients.values()]), 1 / 40))
         return spread(found)
 
-    assert sampled_variance("others") < sampled_variance("none") / 2
+    assert sampled_variance(Baseline("others")) < sampled_variance(Fixed(0.0)) / 2
 
 
 # The theory of section 4.2

@@ -17,7 +17,7 @@ from tests.small_photos import small_recipe, small_store
 from tests.tiny_world import make_store, tiny_recipe
 
 HARD = ("model.attention=hard", "hard.samples=2", 'hard.baseline="others"')
-REWARD = ("reward.weight=0.5", "reward.baseline=greedy", "training.scheduled_sampling=0.3")
+REWARD = ("reward.weight=0.5",)
 
 
 def with_others(store: FeatureStore, folder: Path) -> FeatureStore:

@@ -90,7 +90,7 @@ def test_the_readme_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
     for line in typed:
         words = shlex.split(line, comments=True)
         assert words[0] == "sat", line
-        if words[1] in ("pretrain", "train", "tune"):
+        if words[1] in ("train", "tune"):
             words += ["--set", "training.epochs=1"]
         if words[1] == "tune":
             words += ["--trials", "1"]

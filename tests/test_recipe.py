@@ -35,20 +35,19 @@ def test_the_named_recipes_ship() -> None:
     ]
 
 
-UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", "start", "tied"}
+UNKNOWN_TO_RIVALS = {"hidden", "attention_width", "gate", "readout", "initial", "start"}
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_a_shipped_recipe_survives_to_toml(name: str, tmp_path: Path) -> None:
     recipe = load_recipe(name)
     assert load_recipe(write(tmp_path, recipe.to_toml())) == recipe
-    assert Recipe.from_toml(recipe.to_toml()) == recipe
 
 
-def test_a_recipe_written_before_a_key_was_there_has_its_default() -> None:
+def test_a_recipe_written_before_a_key_was_there_has_its_default(tmp_path: Path) -> None:
     recipe = load_recipe("flickr8k-soft")
     lines = [line for line in recipe.to_toml().splitlines() if not line.startswith("repetition")]
-    assert Recipe.from_toml("\n".join(lines)) == recipe
+    assert load_recipe(write(tmp_path, "\n".join(lines))) == recipe
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
@@ -127,20 +126,15 @@ def test_an_override_is_a_toml_literal_or_a_bare_word(
         ("[model]\ndropout = 1.0", "model.dropout = 1.0 should be less than 1"),
         ('[model]\nattention = "hart"', "model.attention = \"hart\" should be 'soft', 'hard', "),
         ("[hard]\nsamples = 2", 'hard.samples is of no use with model.attention = "soft"'),
-        ('[model]\nattention = "log-bilinear"\ntied = true', "model.tied is of no use with"),
         (
             '[model]\nattention = "hard"\n[hard]\nbaseline = "others"',
             "set hard.samples to 2 or more",
         ),
         ("[reward]\nweight = 1.5", "reward.weight = 1.5 should be less than or equal to 1"),
-        ("[reward]\nsamples = 1", "set reward.samples to 2 or more"),
+        ("[reward]\nsamples = 1", "reward.samples = 1 should be greater than or equal to 2"),
         (
             '[model]\nattention = "hard"\n[reward]\nweight = 0.5',
             'reward.weight is of use with model.attention = "soft" alone; set it to 0.0 for "hard"',
-        ),
-        (
-            '[model]\nattention = "hard"\n[training]\nscheduled_sampling = 0.5',
-            'training.scheduled_sampling is of use with model.attention = "soft" alone',
         ),
         ("[training]\nbatch =\n", "not valid TOML: Invalid value (at line 2, column 8)"),
         (b"\xff", "not UTF-8 text"),
@@ -189,7 +183,7 @@ def test_a_recipe_cannot_be_changed() -> None:
 
 def test_a_recipe_speaks_of_rewards_only_when_it_changes_them(tmp_path: Path) -> None:
     assert "reward" not in load_recipe("flickr8k-soft").to_toml()
-    for changes in (["reward.weight=0.8", "reward.baseline=greedy"], ["reward.samples=3"]):
+    for changes in (["reward.weight=0.8"], ["reward.samples=3"]):
         recipe = load_recipe("flickr8k-soft", changes)
         assert load_recipe(write(tmp_path, recipe.to_toml())) == recipe
 

@@ -136,10 +136,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(
         ["training.optimiser=rmsprop"],
         ["model.attention=hard"],
         ["reward.weight=0.8", "reward.samples=2", "search.max_words=10"],
-        ["training.scheduled_sampling=0.5"],
-        ["model.tied=true"],
     ],
-    ids=["adam", "rmsprop", "hard", "reward", "own words", "tied"],
+    ids=["adam", "rmsprop", "hard", "reward"],
 )
 def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, options: list[str]
@@ -308,9 +306,6 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
     def start_from_another_shape(run: Path, store: FeatureStore) -> None:
         train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=[run])
 
-    def start_tied_from_untied(run: Path, store: FeatureStore) -> None:
-        train(store, run / "tied", quick_recipe("model.tied=true"), start_from=[run])
-
     def start_from_other_words(run: Path, store: FeatureStore) -> None:
         train(store, run / "words", quick_recipe("vocabulary.size=9"), start_from=[run])
 
@@ -325,7 +320,6 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
         "too few views": (too_few_views, "--views 3"),
         "start from another shape": (start_from_another_shape, "do not fit this recipe"),
-        "start tied from untied": (start_tied_from_untied, "do not fit this recipe"),
         "start from other words": (start_from_other_words, "its vocabulary is not this run's"),
         "not a run": (not_a_run, "not a run folder"),
     }
@@ -356,14 +350,13 @@ def test_hard_attention_learns_the_tiny_world_and_looks_at_single_places(
     assert entropies[-1] < entropies[0] - 0.5
 
 
-def test_a_reward_without_weight_and_no_words_of_one_s_own_change_no_bit(
+def test_a_reward_without_weight_changes_no_bit(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
     options = {
         "plain": [],
-        "off": ["reward.weight=0.0", "reward.samples=3", "training.scheduled_sampling=0.0"],
+        "off": ["reward.weight=0.0", "reward.samples=3"],
         "reward": ["reward.weight=0.5", "reward.samples=2", "search.max_words=10"],
-        "own": ["training.scheduled_sampling=0.5"],
     }
     for name, changes in options.items():
         recipe = tiny_recipe("training.epochs=1", "model.dropout=0.3", *changes)
@@ -371,38 +364,6 @@ def test_a_reward_without_weight_and_no_words_of_one_s_own_change_no_bit(
     plain = weights_of(tmp_path / "plain")
     assert same(plain, weights_of(tmp_path / "off"))
     assert not same(plain, weights_of(tmp_path / "reward"))
-    assert not same(plain, weights_of(tmp_path / "own"))
-
-
-def test_with_own_words_alone_the_true_words_before_are_never_seen(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is taught is the mixture; what it is judged by are the true captions."""
-    taught, judged = [], []
-    teach, soft_cost = Decoder.teach, trainer.soft_cost
-
-    def watch_teach(self: Decoder, annotations: Any, captions: Any, *rest: Any) -> Any:
-        if torch.is_grad_enabled():
-            taught.append(captions)
-        return teach(self, annotations, captions, *rest)
-
-    def watch_cost(decoder: Decoder, lesson: Any, captions: Any, **options: Any) -> Any:
-        judged.append(captions)
-        return soft_cost(decoder, lesson, captions, **options)
-
-    monkeypatch.setattr(Decoder, "teach", watch_teach)
-    monkeypatch.setattr(trainer, "soft_cost", watch_cost)
-    monkeypatch.setattr(trainer, "with_own_words", lambda *given: torch.full_like(given[2], 3))
-
-    def stop(event: dict[str, Any]) -> None:
-        if event["event"] == "progress":
-            raise KeyboardInterrupt
-
-    recipe = quick_recipe("training.scheduled_sampling=1.0")
-    with pytest.raises(KeyboardInterrupt):
-        train(world[0], tmp_path / "run", recipe, watch=[stop])
-    assert (taught[0] == 3).all()
-    assert not (judged[0] == 3).all()
 
 
 @pytest.mark.slow

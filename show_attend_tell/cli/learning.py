@@ -1,4 +1,4 @@
-"""The verbs of learning: prepare, pretrain, train, tune."""
+"""The verbs of learning: prepare, train, tune."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -38,7 +38,7 @@ def prepare(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="efficientnet-lite0/1/2, vgg16/19, resnet50/101, timm:NAME or torchvision:NAME; "
+            help="efficientnet-lite0/1/2, vgg16/19, timm:NAME or torchvision:NAME; "
             "two joined: A+B.",
             show_default="the recipe's",
         ),
@@ -151,69 +151,6 @@ def prepare(
 
 
 @app.command()
-def pretrain(
-    store: StoreArgument,
-    run: NewRunArgument,
-    sentences: Annotated[
-        list[Path],
-        typer.Option(
-            help='Text, a sentence a line, or .jsonl, rows of {"captions": [...]}, either perhaps '
-            ".gz; may be repeated.",
-            show_default=False,
-        ),
-    ],
-    recipe: RecipeOption = None,
-    set_: SetOption = None,
-    resume: ResumeOption = False,
-    threads: ThreadsOption = None,
-) -> None:
-    """Let a decoder read sentences that have no pictures; `sat train --start-from` goes on from it.
-
-    It reads them as a language model does, before a blank picture, with the words of STORE's
-    training captions and the sizes of the recipe. What reads pictures is left as it was made.
-    Left out are sentences of more than search.max_words words, those of which more than one word
-    in ten is unknown, and those that are captions of STORE's dev or test pictures. The best epoch
-    is the one to which STORE's dev captions, without their pictures, are least surprising.
-
-    Train with the same recipe afterwards, but for [training] and [search]. To go on after Ctrl-C
-    or a power cut, type the same command with --resume: it ends in the same bits.
-
-    For example:
-
-        sat pretrain features/lite2 runs/words --sentences sentences.txt
-
-        sat pretrain features/lite2 runs/words --sentences coco.txt.gz --sentences more.jsonl.gz
-
-        sat pretrain features/lite2 runs/words --sentences sentences.txt --set training.epochs=4
-
-        sat train features/lite2 runs/soft --start-from runs/words
-    """
-    with needs("train"):
-        import torch
-
-        from show_attend_tell.learning.pretraining import pretrain as learn
-    from show_attend_tell import terminal
-    from show_attend_tell.data.features import FeatureStore
-
-    if threads:
-        torch.set_num_threads(threads)
-    chosen = _recipe_of(run, recipe, set_, resume)
-    opened = FeatureStore.open(store)
-    say = terminal.console(stderr=True)
-    features, where = terminal.plain(store), terminal.plain(run)
-    say.print(f"reading sentences into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
-    try:
-        with closing(terminal.TrainingProgress(say)) as show:
-            learn(opened, run, chosen, sentences, resume=resume, watch=[show])
-    except KeyboardInterrupt:
-        say.print("stopped; the same command goes on if you add --resume")
-        raise
-    terminal.say_where("the best weights are in", run / "best.safetensors")
-    command = f"sat train {features} RUN --start-from {where}"
-    say.print(f"next, with the same sizes and words: {command}", soft_wrap=True)
-
-
-@app.command()
 def train(
     store: StoreArgument,
     run: NewRunArgument,
@@ -223,8 +160,8 @@ def train(
     start_from: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Begin with the best weights of another run: a soft one for a hard one, or what "
-            "`sat pretrain` made; repeated, with the mean of several.",
+            help="Begin with the best weights of another run, such as a soft one for a hard one; "
+            "repeated, with the mean of several.",
             show_default=False,
         ),
     ] = None,
@@ -246,8 +183,6 @@ def train(
         sat train features/lite2 runs/soft --resume
 
         sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
-
-        sat train features/lite2 runs/read --start-from runs/words
 
         sat train features/lite2 runs/mean --start-from A --start-from B --set training.epochs=0
     """

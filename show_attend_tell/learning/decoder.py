@@ -11,7 +11,7 @@ the loop, the readout and the logits after it. Captions that have ended take no 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,6 @@ class Teachable(nn.Module, ABC):
     """
 
     words: int  # K
-    seeing: ClassVar[tuple[str, ...]]  # names of the parts that read annotations
 
     @abstractmethod
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
@@ -99,8 +98,6 @@ class Teachable(nn.Module, ABC):
 class Decoder(Teachable):
     """Tells a caption word by word, looking at a picture's annotation vectors."""
 
-    seeing = ("upper", "narrow", "norm", "attention", "initial", "readout_context")
-
     def __init__(
         self, recipe: ModelSection, depth: int, words: int, upper: nn.Module | None = None
     ) -> None:
@@ -124,14 +121,11 @@ class Decoder(Teachable):
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)  # L_h
         self.readout_context = nn.Linear(width, recipe.word)  # L_z
         self.output = nn.Linear(recipe.word, words)  # L_o
-        self.is_tied = recipe.tied
         self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
         self.dropout = recipe.dropout
         self.words = words
         self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
         self.upper = upper or nn.Identity()
-        if self.is_tied:
-            del self.output.weight  # E stands in its place; the bias stays
 
     def _initialise(self, hidden: int, is_scaled: bool) -> None:
         """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
@@ -163,8 +157,8 @@ class Decoder(Teachable):
         ]
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """L_o of equation 7, or E but for the row of no word: (K, m), and its bias (K)."""
-        return self.embedding.weight[:-1] if self.is_tied else self.output.weight, self.output.bias
+        """L_o of equation 7 (K, m), and its bias (K)."""
+        return self.output.weight, self.output.bias
 
     def see(self, features: Tensor) -> Tensor:
         """What the encoder's tuned stages make of a map, where there are any: (pictures, L, D)."""

@@ -35,40 +35,36 @@ def glance(alpha: Tensor, dice: torch.Generator) -> Tensor:
 class Baseline:
     """What the reward is compared with; it does not depend on the sample that it is taken from.
 
-    A moving average starts from the first mini-batch that it sees; the paper does not say where.
+    The moving average starts from the first mini-batch that it sees; the paper does not say where.
 
     Parameters
     ----------
-    values
-        The moving averages, which belong to a run's state; −∞ where nothing was seen yet.
+    kind
+        "average" or "others", as `hard.baseline` has it.
+
+    Attributes
+    ----------
+    average
+        The moving average, which belongs to a run's state; −∞ where nothing was seen yet.
     """
 
-    def __init__(self, kind: str, longest: int) -> None:
+    def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.values = torch.full((longest + 1,), -torch.inf, dtype=torch.double)
+        self.average = torch.tensor(-torch.inf, dtype=torch.double)
 
-    def expect(self, rewards: Tensor, words: Tensor, samples: int) -> Tensor:
+    def expect(self, rewards: Tensor, mask: Tensor, samples: int) -> Tensor:
         """The baseline of each reward, from what was seen before; then learn from these.
 
-        rewards, words: (rows, steps), the rewards and how many words' log p each is a sum of, 0
-        behind a caption's end.
+        rewards, mask: (rows, steps), the mask false behind a caption's end.
         """
-        if self.kind == "none":
-            return torch.zeros_like(rewards)
         if self.kind == "others":  # leave one out
             of_picture = rewards.view(-1, samples, rewards.shape[1])
             others = (of_picture.sum(1, keepdim=True) - of_picture) / (samples - 1)
             return others.view_as(rewards)
-        told = words > 0
-        keys = words if self.kind == "length" else torch.zeros_like(words)
-        seen = torch.bincount(keys[told], minlength=len(self.values))
-        sums = torch.bincount(
-            keys[told], weights=rewards[told].double(), minlength=len(self.values)
-        )
-        means = sums / seen
-        before = torch.where(self.values.isinf(), means, self.values)
-        self.values = torch.where(seen > 0, KEPT * before + (1 - KEPT) * means, self.values)
-        return before[keys].to(rewards.dtype).where(told, 0.0)
+        mean = rewards[mask].double().mean()
+        before = mean if self.average.isinf() else self.average
+        self.average = KEPT * before + (1 - KEPT) * mean
+        return before.to(rewards.dtype).where(mask, 0.0)
 
 
 def hard_cost(
@@ -124,8 +120,8 @@ def sampled_cost(
     cost = words_cost(lesson, rows)
     chosen = (lesson.weights * lesson.alphas).sum(2)  # p(s̃_t | …): (rows, T)
     log_chosen = chosen.where(cost.told, 1.0).log()
-    rewards, words = _rewards(cost.log_probs, cost.told, rule.reward)
-    advantage = rewards - baseline.expect(rewards, words, rule.samples)
+    rewards = _rewards(cost.log_probs, cost.told, rule.reward)
+    advantage = rewards - baseline.expect(rewards, cost.told, rule.samples)
     reward = torch.where(cost.told, advantage * log_chosen, 0.0).sum() / len(rows)
     rms = float(advantage[cost.told].square().mean().sqrt())
     cost = replace(cost, loss=cost.loss - rule.reward_weight * reward, advantage=rms)
@@ -170,16 +166,14 @@ def _together(parts: list[tuple[float, Cost]]) -> Cost:
     )
 
 
-def _rewards(log_probs: Tensor, told: Tensor, kind: str) -> tuple[Tensor, Tensor]:
-    """The reward of each place looked at, and how many words it is a sum of: (rows, T) each.
+def _rewards(log_probs: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """The reward of each place looked at: (rows, T).
 
-    "caption" is the paper's, log p of the whole caption; "rest" leaves out the words that were told
-    before the place was looked at, which it cannot have changed.
+    "caption" is the paper's, log p of the whole caption; "rest" leaves out the words before the
+    place was looked at, which it cannot have changed.
     """
     if kind == "caption":
         rewards = log_probs.sum(1, keepdim=True).expand_as(log_probs)
-        words = told.sum(1, keepdim=True).expand_as(told)
     else:
         rewards = log_probs.flip(1).cumsum(1).flip(1)
-        words = told.long().flip(1).cumsum(1).flip(1)
-    return torch.where(told, rewards, 0.0), torch.where(told, words, 0)
+    return torch.where(mask, rewards, 0.0)

@@ -91,7 +91,6 @@ class ModelSection(_Section):
     # Two MLPs for h_0 and c_0 (paper), or one hidden layer for both (authors' code).
     initial: Literal["separate", "shared"] = "separate"
     start: Literal["zero", "learned"] = "zero"  # input before the first word; authors' code: zero
-    tied: bool = False  # L_o of equation 7 is E itself; the paper has a matrix for each
     dropout: Fraction = 0.5  # used, rate not given; the authors' code: 0.5
 
 
@@ -110,8 +109,6 @@ class TrainingSection(_Section):
     # Longest gradient allowed (norm over all weights); none: as it comes, as the authors do.
     clip: MaybeFloat = Field(None, examples=[5.0])
     label_smoothing: Fraction = 0.0  # share of each target spread over all words
-    # Share of the words before that are the model's own guesses (Bengio et al. 2015); 0.0: off.
-    scheduled_sampling: Share = 0.0
     double_stochastic: NonNegativeFloat = 1.0  # lambda of equation 14, *summed* over places
     average: Fraction = 0.0  # moving average of the weights, kept a step; 0.0: off
     # Which length comes next: in proportion to the captions left, or the authors' round-robin.
@@ -132,9 +129,9 @@ class HardSection(_Section):
     reward_weight: NonNegativeFloat = 1.0  # lambda_r; 1.0 is the gradient of the bound itself
     entropy_weight: NonNegativeFloat = 0.1  # lambda_e
     expected_share: Fraction = 0.5  # how often alpha stands in for the samples of a picture
-    # What log p(y | s) is compared with: nothing, its moving average (paper), that average for
-    # captions of the same length, or the other samples of the same caption.
-    baseline: Literal["none", "average", "length", "others"] = "average"
+    # What log p(y | s) is compared with: its moving average (paper), or the other samples of the
+    # same caption.
+    baseline: Literal["average", "others"] = "average"
     # The reward of a place: log p of the caption (paper), or of the words not told before it.
     reward: Literal["caption", "rest"] = "caption"
 
@@ -145,10 +142,8 @@ class RewardSection(_Section):
     weight: Share = 0.0  # of the scores in the objective, the rest is likelihood; 0.0: off
     cider: NonNegativeFloat = 1.0  # what CIDEr-D, from 0 to 10, counts in the reward
     bleu: NonNegativeFloat = 0.0  # what the caption's own smoothed BLEU-4, from 0 to 1, counts
-    samples: PositiveInt = 5  # captions drawn for each picture
-    # What a reward is compared with: the mean of the picture's other samples, or the reward of
-    # the caption of likeliest words.
-    baseline: Literal["others", "greedy"] = "others"
+    # Captions drawn for each picture; the reward of each is compared with the others' mean.
+    samples: Annotated[int, Field(ge=2)] = 5
 
 
 class DistillationSection(_Section):
@@ -191,11 +186,6 @@ class Recipe(_Section):
     reward: RewardSection = RewardSection()
     distillation: DistillationSection = DistillationSection()
     search: SearchSection = SearchSection()
-
-    @classmethod
-    def from_toml(cls, text: str) -> "Recipe":
-        """What `to_toml` wrote, now or when there were fewer keys: those have their defaults."""
-        return cls.model_validate(tomllib.loads(text))
 
     def to_toml(self) -> str:
         """Every key that is of use, with its value; reading it again gives an equal recipe."""
@@ -323,12 +313,6 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
             f"{sources['encoder.tuned']}: encoder.tuned is of no use with model.attention = "
             f'"{recipe.model.attention}"; leave it out'
         )
-    if recipe.model.tied and recipe.model.attention == "log-bilinear":
-        raise _refuse(
-            f"{sources['model.tied']}: model.tied is of no use with model.attention = "
-            '"log-bilinear", whose words have the same vectors going in and coming out anyway; '
-            "leave it out"
-        )
     if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
         raise _refuse(
             f'{sources["hard.baseline"]}: hard.baseline = "others" compares the samples of a '
@@ -339,17 +323,12 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
             "[distillation] needs both weight and teachers; write for example "
             'distillation.weight = 0.5 and distillation.teachers = ["runs/first", "runs/second"]'
         )
-    for key in ("reward.weight", "training.scheduled_sampling", "distillation.weight"):
+    for key in ("reward.weight", "distillation.weight"):
         if values.get(key) and recipe.model.attention != "soft":
             raise _refuse(
                 f'{sources[key]}: {key} is of use with model.attention = "soft" alone; '
                 f"set it to 0.0 for {_literal(recipe.model.attention)}"
             )
-    if recipe.reward.baseline == "others" and recipe.reward.samples == 1:
-        raise _refuse(
-            f'{sources["reward.samples"]}: reward.baseline = "others" compares the samples of a '
-            "picture; set reward.samples to 2 or more"
-        )
     return recipe
 
 

@@ -77,9 +77,9 @@ def draw_captions(
     annotations: Tensor,
     of_each: int,
     max_words: int,
-    dice: torch.Generator | None = None,
+    dice: torch.Generator,
 ) -> Tensor:
-    """Captions as the decoder tells them itself, those of a picture side by side.
+    """Captions as the decoder draws them itself, those of a picture side by side.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def draw_captions(
     max_words
         A caption that has not ended by then is cut, without an end word.
     dice
-        What the words are drawn with; without them each is the likeliest.
+        What the words are drawn with.
 
     Returns
     -------
@@ -104,26 +104,17 @@ def draw_captions(
     while len(captions) < max_words and not is_told.all():
         alpha, gate = decoder.look(places, state)
         state, logits = decoder.advance(places, state, alpha, gate, words)
-        if dice is None:
-            words = logits.argmax(1)
-        else:
-            words = torch.multinomial(logits.softmax(1), 1, generator=dice).squeeze(1)
+        words = torch.multinomial(logits.softmax(1), 1, generator=dice).squeeze(1)
         captions.append(words.masked_fill(is_told, PADDING))
         is_told |= words == Vocabulary.END
     return torch.stack(captions, 1)
 
 
-def advantages(rewards: Tensor, samples: int, greedy: Tensor | None = None) -> Tensor:
-    """Reward less baseline: the mean of the picture's other samples, or its greedy caption's.
-
-    rewards: (pictures × samples,); greedy: (pictures,).
-    """
+def advantages(rewards: Tensor, samples: int) -> Tensor:
+    """Rewards (pictures × samples,) less the mean of the picture's other samples."""
     of_picture = rewards.view(-1, samples)
-    if greedy is None:
-        baseline = (of_picture.sum(1, keepdim=True) - of_picture) / (samples - 1)
-    else:
-        baseline = greedy.unsqueeze(1)
-    return (of_picture - baseline).flatten()
+    others = (of_picture.sum(1, keepdim=True) - of_picture) / (samples - 1)
+    return (of_picture - others).flatten()
 
 
 def caption_loss(
@@ -170,10 +161,8 @@ def rewarded_cost(
         What the words, and what the dropped numbers, are drawn from.
     """
     captions = draw_captions(decoder, annotations, rule.samples, max_words, dice)
-    rewards, greedy = judge(captions), None
-    if rule.baseline == "greedy":
-        greedy = judge(draw_captions(decoder, annotations, 1, max_words))
-    advantage = advantages(rewards, rule.samples, greedy)
+    rewards = judge(captions)
+    advantage = advantages(rewards, rule.samples)
     loss = caption_loss(decoder, annotations, captions, advantage, dropout)
     return replace(
         cost,

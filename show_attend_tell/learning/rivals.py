@@ -7,7 +7,6 @@ even, is `attention.EvenAttention`.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +35,6 @@ def make_decoder(recipe: ModelSection, depth: int, words: int) -> Teachable:
 
 class Blind(Teachable):
     """What both have in common: no word looks anywhere, so all weights are even and gates shut."""
-
-    seeing: ClassVar[tuple[str, ...]] = ("narrow", "norm", "picture")
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__()
@@ -77,8 +74,6 @@ class Nic(Blind):
     open at first, so that it has kept a picture before it learns to (docs/log.md).
     """
 
-    seeing = (*Blind.seeing, "standardise")
-
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__(recipe, depth, words)
         self.standardise = nn.BatchNorm1d(recipe.word)
@@ -87,14 +82,11 @@ class Nic(Blind):
         nn.init.constant_(forget, OPEN)
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)
         self.output = nn.Linear(recipe.word, words)
-        self.is_tied = recipe.tied
-        if self.is_tied:
-            del self.output.weight  # E stands in its place; the bias stays
         self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """L_o, or E but for the row of no word: (K, m), and its bias (K)."""
-        return self.embedding.weight[:-1] if self.is_tied else self.output.weight, self.output.bias
+        """L_o (K, m), and its bias (K)."""
+        return self.output.weight, self.output.bias
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None

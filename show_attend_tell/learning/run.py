@@ -42,12 +42,8 @@ class Run:
     meta: dict[str, Any]  # score and epoch of the weights, versions
 
     @classmethod
-    def open(cls, folder: Path, *, even_unseeing: bool = False) -> "Run":
-        """Open a run whose training has reached its first dev score.
-
-        One that has read sentences and seen no picture tells nothing of one; it is refused unless
-        `even_unseeing`.
-        """
+    def open(cls, folder: Path) -> "Run":
+        """Open a run whose training has reached its first dev score."""
         recipe = open_recipe(folder)
         if not (folder / BEST).exists():
             raise UserError(
@@ -56,12 +52,6 @@ class Run:
                 "go on with `sat train ... --resume`",
             )
         tensors, meta, _ = checkpoint.load_newest(folder / BEST)
-        if "sentences" in meta and not even_unseeing:
-            raise UserError(
-                "model.unseeing",
-                f"{folder}: made by `sat pretrain`, so it has seen no picture yet; go on with "
-                f"`sat train STORE RUN --start-from {folder}`",
-            )
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         refuse_other_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])
@@ -99,7 +89,7 @@ def mean_weights(
     stages = {name: tensor for name, tensor in own.items() if is_tuned(name)}
     counts, states = Counter(folders), []
     for folder in counts:
-        run = Run.open(folder, even_unseeing=True)
+        run = Run.open(folder)
         tuned = run.features.tuned or store.index.tuned
         refuse_other_features(folder, run.features.model_copy(update={"tuned": tuned}), store)
         refuse_other_words(run, vocabulary)

@@ -32,7 +32,6 @@ from show_attend_tell.learning.hard import Baseline, hard_cost
 from show_attend_tell.learning.history import Event, History, draw_curves, read
 from show_attend_tell.learning.interruption import Asked, asked_to_stop
 from show_attend_tell.learning.objectives import Advice, Cost, soft_cost
-from show_attend_tell.learning.own_words import with_own_words
 from show_attend_tell.learning.recipe import Recipe, TrainingSection
 from show_attend_tell.learning.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.run import (
@@ -110,7 +109,7 @@ def train(
 
 
 class Trainer:
-    """One run; `pretraining` reads other sentences, sees nothing and is judged otherwise."""
+    """One run, from its first step or from where it stopped."""
 
     def __init__(
         self,
@@ -128,7 +127,7 @@ class Trainer:
             minimum_count=words.minimum_count,
             punctuation=words.punctuation,
         )
-        self.captions = self._to_learn()
+        self.captions = Captions.of(store, "train", self.vocabulary)
         self.dev = Captions.of(store, "dev", self.vocabulary)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.training.seed)
@@ -145,7 +144,7 @@ class Trainer:
             else None
         )
         self.is_hard = recipe.model.attention == "hard"
-        self.baseline = Baseline(recipe.hard.baseline, max(self.captions.lengths()))
+        self.baseline = Baseline(recipe.hard.baseline)
         self.reward = (
             CaptionReward(
                 {row: store.examples[row].captions for row in store.rows("train")},
@@ -171,9 +170,6 @@ class Trainer:
             self._restore()
         self.history = History(folder)
         self.history.truncate_after(self.place.step, self.place.epoch)
-
-    def _to_learn(self) -> Captions:
-        return Captions.of(self.store, "train", self.vocabulary)
 
     def run(self) -> None:
         """Train until there is a reason to stop."""
@@ -204,14 +200,10 @@ class Trainer:
     def _reason_to_stop(self) -> str:
         training, place = self.recipe.training, self.place
         if place.epoch - place.best_epoch >= training.patience:
-            return f"{self._stalled} for {training.patience} epochs"
+            return f"dev {training.stop_on} has not risen for {training.patience} epochs"
         if place.epoch >= training.epochs:
             return f"all {training.epochs} epochs are done"
         return ""
-
-    @property
-    def _stalled(self) -> str:
-        return f"dev {self.recipe.training.stop_on} has not risen"
 
     def _epoch_order(self, epoch: int) -> list[Batch]:
         training = self.recipe.training
@@ -279,15 +271,11 @@ class Trainer:
                 dice=generator,
                 dropout=generator,
             )
-        told = captions
-        if training.scheduled_sampling:
-            share = training.scheduled_sampling
-            told = with_own_words(self.decoder, annotations, captions, share, generator)
         advice = None
         if self.teachers:
-            probs = self.teachers.advise(features, told)
+            probs = self.teachers.advise(features, captions)
             advice = Advice(probs, self.recipe.distillation.weight)
-        lesson = self.decoder.teach(annotations, told, generator)
+        lesson = self.decoder.teach(annotations, captions, generator)
         cost = words_cost(lesson, captions, advice=advice)
         if self.reward is None:
             return cost
@@ -306,9 +294,6 @@ class Trainer:
         """What is seen while these captions are learned: (captions or pictures, L, D)."""
         rows = self._rows_in_views(self._rows(self.captions, batch))
         return torch.from_numpy(self.store.read(rows))
-
-    def _dev_features(self, batch: Batch) -> Tensor:
-        return torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
 
     def _rows(self, captions: Captions, batch: Batch) -> list[int]:
         """The features that a batch is told from: one for each caption, or for each picture."""
@@ -391,7 +376,8 @@ class Trainer:
         nats, words = 0.0, 0
         for batch in self._batches(self.dev, 64, (0,)):
             captions = self.dev.padded(batch)
-            lesson = decoder.teach(decoder.see(self._dev_features(batch)), captions)
+            features = torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
+            lesson = decoder.teach(decoder.see(features), captions)
             cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
             nats, words = nats + cost.nats, words + cost.words
         return nats / words
@@ -433,7 +419,7 @@ class Trainer:
         tensors |= {f"decoder.{name}": tensor for name, tensor in self.decoder.state_dict().items()}
         tensors |= {f"average.{name}": tensor for name, tensor in (self.average or {}).items()}
         if self.is_hard:
-            tensors["baseline"] = self.baseline.values
+            tensors["baseline"] = self.baseline.average
         meta = {**self._facts(), "place": asdict(self.place), "optimiser": optimiser}
         checkpoint.save(self.folder / LAST, tensors, meta)
         self.saved_at = time.monotonic()
@@ -441,19 +427,13 @@ class Trainer:
     def _restore(self) -> None:
         tensors, meta, _ = checkpoint.load_newest(self.folder / LAST)
         refuse_other_vocabulary(self.folder, self.vocabulary, meta)
-        if meta.get("sentences") != self._facts().get("sentences"):
-            raise UserError(
-                "run.sentences",
-                f"{self.folder}: was begun with other sentences, or with none; go on with the "
-                "command and the files that it was begun with, or name another folder",
-            )
         refuse_other_features(
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
         self.place = Place(**meta["place"])
         self.began_with = meta.get("start_from", [])
         if self.is_hard:
-            self.baseline.values = tensors["baseline"]
+            self.baseline.average = tensors["baseline"]
         self.optimiser.load_state_dict(checkpoint.unpack(tensors, meta["optimiser"])["optimiser"])
         self.decoder.load_state_dict(_under("decoder.", tensors))
         if self.average is not None:

@@ -4,16 +4,12 @@ Three things differ from the paper and are kept, because published scores have t
 divided by the caption's length, nothing is stemmed, and lengths are compared in bigrams.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from show_attend_tell.errors import UserError
-from show_attend_tell.files import write_json
 from show_attend_tell.scoring.ngrams import ORDERS, NgramCounts
 
 SIGMA = 6.0  # bigrams by which lengths may differ before it costs much
@@ -41,27 +37,6 @@ class DocumentFrequencies:
         counts = NgramCounts.of([""] * len(own), own)
         frequencies = counts.pictures_with().tolist()
         return cls(name, len(own), dict(zip(counts.phrases(), frequencies, strict=True)))
-
-    def save(self, path: Path) -> None:
-        """Write the table as JSON."""
-        counts = {" ".join(ngram): count for ngram, count in self.counts.items()}
-        write_json(path, {"name": self.name, "pictures": self.pictures, "counts": counts})
-
-    @classmethod
-    def load(cls, path: Path) -> "DocumentFrequencies":
-        """Read a table that `save` wrote."""
-        try:
-            table = json.loads(path.read_text(encoding="utf-8"))
-            counts = {tuple(ngram.split(" ")): int(n) for ngram, n in table["counts"].items()}
-            return cls(str(table["name"]), int(table["pictures"]), counts)
-        except FileNotFoundError as error:
-            raise UserError("data.missing", f"{path}: no such file") from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UserError(
-                "score.frequencies",
-                f"{path}: not a table of document frequencies ({error!r}); "
-                "make one with DocumentFrequencies.of(...).save(...)",
-            ) from error
 
 
 def cider_rows(

@@ -1,7 +1,5 @@
 """What is measured, how it is signed, and what is refused."""
 
-from pathlib import Path
-
 import pytest
 
 import show_attend_tell.scoring as scoring
@@ -119,19 +117,3 @@ def test_document_frequencies_of_the_references_change_nothing_when_given() -> N
     counted = measure(CAPTIONS, REFERENCES, metrics=["CIDEr-D"])["CIDEr-D"]
     assert given.value == counted.value
     assert "df-mine" in given.signature
-
-
-def test_document_frequencies_come_back_from_their_file(tmp_path: Path) -> None:
-    frequencies = DocumentFrequencies.of([["a dog", "a dog runs"], ["a cat"]], name="mine")
-    frequencies.save(tmp_path / "df.json")
-    assert DocumentFrequencies.load(tmp_path / "df.json") == frequencies
-
-
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"name": "x", "pictures": "y", "counts": {}}']
-)
-def test_a_file_that_is_no_table_of_frequencies_is_refused(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "df.json"
-    path.write_text(content)
-    with pytest.raises(UserError, match="not a table of document frequencies"):
-        DocumentFrequencies.load(path)

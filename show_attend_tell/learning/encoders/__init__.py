@@ -9,7 +9,7 @@ from torch import nn
 
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.encoders import efficientnet_lite, resnet, vgg
+from show_attend_tell.learning.encoders import efficientnet_lite, vgg
 from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork
 from show_attend_tell.learning.encoders.joined import PLUS, Joined
 from show_attend_tell.learning.encoders.others import import_library, make_library_encoder
@@ -21,7 +21,6 @@ DOWNLOAD = "download"  # a person's leave to fetch weights; nothing is fetched w
 
 ENCODERS: dict[str, type[PublicNetwork]] = {
     **dict.fromkeys(vgg.CONVOLUTIONS, vgg.VGG),
-    **dict.fromkeys(resnet.BLOCKS, resnet.ResNet),
     **dict.fromkeys(efficientnet_lite.SCALES, efficientnet_lite.EfficientNetLite),
 }
 
@@ -194,5 +193,3 @@ def _randomise(module: nn.Module) -> None:
         nn.init.kaiming_normal_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-    elif isinstance(module, resnet.Bottleneck):  # thirty full-sized sums would overflow float16
-        nn.init.constant_(module.bn3.weight, 0.2)

