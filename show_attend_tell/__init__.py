@@ -27,38 +27,39 @@ __all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
 SHIPPED = Path(__file__).parent / "models" / "flickr8k"  # what `load()` opens
 
 
-def load(*models: str | Path, threads: int | None = None, views: int | None = None) -> "Captioner":
+def load(
+    model: str | Path | None = None, *, threads: int | None = None, views: int | None = None
+) -> "Captioner":
     """Open a model to caption pictures with: the default that ships with the package, or another.
 
     Parameters
     ----------
-    models
+    model
         A model folder, as `sat export` makes it, a run folder that holds one under `model/`, or
-        the name of a model that ships (`sat models`) or its beginning: "flickr8k". Several that
-        know the same words tell together: each next word by the mean of their probabilities.
+        the name of a model that ships (`sat models`) or its beginning: "flickr8k".
     threads
         Processor threads to use; all by default.
     views
-        How many views of each picture to tell from, up to 3: better captions for as many times the
-        encoder's work. By default as was chosen for the model.
+        How many views of each picture to caption from, up to 3: better captions for as many times
+        the encoder's work. By default as was chosen for the model.
 
     Raises
     ------
     UserError
-        `model.*`: missing, damaged, of another version, or of other words than the first.
+        `model.*`: missing, damaged, or of another version.
     """
     from show_attend_tell.telling.captioner import Captioner
     from show_attend_tell.telling.exported import ExportedModel
     from show_attend_tell.telling.shipped import find_model
 
-    if not models and not SHIPPED.exists():
+    if model is None and not SHIPPED.exists():
         raise UserError(
             "model.missing",
             "no model ships with this version; name one that `sat export RUN OUT` has made: "
             "sat.load(OUT) in Python, --model OUT on the command line",
         )
-    folders = [find_model(model, SHIPPED.parent) for model in models or (SHIPPED,)]
-    return Captioner(*(ExportedModel(folder, threads) for folder in folders), views=views)
+    folder = SHIPPED if model is None else find_model(model, SHIPPED.parent)
+    return Captioner(ExportedModel(folder, threads), views=views)
 
 
 def __getattr__(name: str) -> Any:

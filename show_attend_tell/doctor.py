@@ -127,7 +127,7 @@ def _model(named: str | Path | None) -> list[Finding]:
     """Load it, and tell its example."""
     begin = time.perf_counter()
     try:
-        captioner = show_attend_tell.load(*([] if named is None else [named]))
+        captioner = show_attend_tell.load(named)
         seconds = time.perf_counter() - begin
         facts = captioner.model.facts
         size = sum(path.stat().st_size for path in captioner.model.folder.iterdir())

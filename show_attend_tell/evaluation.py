@@ -50,7 +50,7 @@ def evaluate_model(
     )
     model = captioner.model
     facts = evaluation_facts(
-        [one.folder.name for one in captioner.models],
+        model.folder.name,
         split,
         [len(caption.words) for caption in captions.values()],
         search,
@@ -66,7 +66,7 @@ def evaluate_model(
 
 
 def evaluation_facts(
-    names: list[str],
+    name: str,
     split: str,
     words: list[int],
     search: Search,
@@ -78,8 +78,8 @@ def evaluation_facts(
 
     Parameters
     ----------
-    names
-        The run or model, and those it told together with.
+    name
+        Of the run or model.
     words
         How many each caption has.
     model
@@ -87,10 +87,8 @@ def evaluation_facts(
     scores
         By recipe of scoring and metric.
     """
-    first, *others = names
     return {
-        "run": first,
-        **({"with": others} if others else {}),
+        "run": name,
         "split": split,
         "pictures": len(words),
         "words_per_caption": sum(words) / len(words),

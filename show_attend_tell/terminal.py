@@ -201,9 +201,8 @@ def print_scores(facts: dict[str, Any]) -> None:
     """The table of `sat evaluate`."""
     out = console()
     search = facts["search"]
-    runs = [facts["run"], *facts.get("with", [])]
     table = Table(
-        title=f"{' with '.join(runs)}, {facts['split']}: {facts['pictures']:,} pictures, "
+        title=f"{facts['run']}, {facts['split']}: {facts['pictures']:,} pictures, "
         f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
         f"votes {search['votes']}, repetition {search['repetition']:g}, views {search['views']}",
         title_justify="left",

@@ -16,7 +16,6 @@ TELLING = (
     "test_caption.py",
     "test_caption_command.py",
     "test_doctor.py",
-    "test_ensemble.py",
     "test_evaluation.py",
     "test_lines.py",
     "test_pictures.py",

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -224,46 +223,6 @@ def test_the_model_in_the_package_is_the_default(
     monkeypatch.setattr(show_attend_tell, "SHIPPED", folder / "run" / "model")
     assert sat("caption", picture) == expected
     assert show_attend_tell.load()(picture).text == expected[1].strip()
-
-
-def test_a_model_told_together_with_itself_tells_the_same(sat: Sat, folder: Path) -> None:
-    run, photos = folder / "run", folder / "photos"
-    alone = sat("caption", "--json", "--model", run, photos)
-    assert sat("caption", "--json", "--model", run, "--model", run / "model", photos) == alone
-
-
-def test_models_of_other_preprocessing_tell_together(folder: Path, tmp_path: Path) -> None:
-    other = tmp_path / "squeezed"
-    shutil.copytree(folder / "run" / "model", other)
-    facts = json.loads((other / "model.json").read_text())
-    fits = {"crop": "squeeze", "squeeze": "crop"}
-    facts["preprocessing"]["fit"] = fits[facts["preprocessing"]["fit"]]
-    (other / "model.json").write_text(json.dumps(facts))
-    picture = np.random.default_rng(0).integers(0, 256, (40, 90, 3), dtype=np.uint8)
-    crops = [show_attend_tell.load(one)(picture).crop for one in (folder / "run", other)]
-    assert crops[0] != crops[1]
-    both = [
-        show_attend_tell.load(*models)(picture)
-        for models in ((folder / "run", other), (other, folder / "run"))
-    ]
-    assert both[0].words == both[1].words
-    assert both[0].log_prob == pytest.approx(both[1].log_prob)
-    assert [one.crop for one in both] == crops  # attention is that of the first
-    assert not np.allclose(both[0].attention, both[1].attention)
-
-
-def test_models_of_other_words_do_not_tell_together(sat: Sat, folder: Path) -> None:
-    models = ("--model", "flickr8k", "--model", folder / "run")
-    code, out, err = sat("caption", *models, folder / "photos" / "1.png")
-    assert (code, out) == (1, "")
-    assert "only models with the same vocabulary tell together" in err
-
-
-def test_models_together_are_not_told_where_to_look(sat: Sat, folder: Path) -> None:
-    models = ("--model", folder / "run", "--model", folder / "run")
-    code, out, err = sat("caption", *models, "--look", "sampled", folder / "photos" / "1.png")
-    assert (code, out) == (2, "")
-    assert "--look expected" in err
 
 
 def test_python_takes_every_kind_of_picture_and_tells_the_same(folder: Path) -> None:

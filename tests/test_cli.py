@@ -112,45 +112,6 @@ def test_a_folder_with_brackets_in_its_name_is_named_as_it_is(sat: Sat, tmp_path
         assert says in err
 
 
-def test_runs_are_evaluated_together(sat: Sat, store: FeatureStore, tmp_path: Path) -> None:
-    first, second, both = tmp_path / "first", tmp_path / "second", tmp_path / "both"
-    sat("train", store.folder, first, *settings())
-    sat("train", store.folder, second, *settings("training.seed=2", "model.hidden=24"))
-    told = {}
-    for name, words in {
-        "first": [first, store.folder],
-        "with itself": [first, store.folder, "--with", first],
-        "both": [first, store.folder, "--with", second],
-        "swapped": [second, store.folder, "--with", first],
-    }.items():
-        code, out, _ = sat("evaluate", *words, "--out", both)
-        assert code == 0
-        lines = (both / "captions.jsonl").read_text().splitlines()
-        told[name] = [json.loads(line) for line in lines]
-    assert "second with first, dev" in out
-    assert json.loads((both / "scores.json").read_text())["with"] == ["first"]
-
-    def log_probs(name: str) -> list[float]:
-        return [line["log_prob"] for line in told[name]]
-
-    assert log_probs("with itself") == pytest.approx(log_probs("first"), abs=1e-5)
-    assert log_probs("swapped") == pytest.approx(log_probs("both"), abs=1e-5)
-    assert log_probs("both") != pytest.approx(log_probs("first"), abs=1e-3)
-    assert not (first / "scores.json").exists()
-
-
-@pytest.mark.parametrize("out", [[], ["--out", "{run}"]])
-def test_scores_of_runs_together_are_not_put_into_one_of_them(
-    out: list[str], sat: Sat, tmp_path: Path
-) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.toml").touch()
-    words = [word.format(run=tmp_path / "run") for word in ("{run}", "store", "--with", "b", *out)]
-    code, _, err = sat("evaluate", *words)
-    assert code == 2
-    assert "--with needs --out FOLDER" in err
-
-
 def test_two_trainers_on_one_run(sat: Sat, store: FeatureStore, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with RunLock(tmp_path / "run"):

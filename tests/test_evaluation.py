@@ -50,9 +50,9 @@ def test_one_place_of_one_view_is_looked_at(sat: Sat, exported_folder: Path) -> 
 def test_a_model_is_left_as_it_is(sat: Sat, exported_folder: Path) -> None:
     model = exported_folder / "run/model"
     before = sorted(model.iterdir())
-    code, out, _ = sat("evaluate", model, exported_folder / "photos", "--with", model)
+    code, out, _ = sat("evaluate", model, exported_folder / "photos")
     assert code == 0
-    assert "model with model, dev: 4 pictures" in out
+    assert "model, dev: 4 pictures" in out
     assert "votes 0, repetition 0, views 1" in out
     assert sorted(model.iterdir()) == before
 

@@ -133,11 +133,10 @@ GroundingOption = Annotated[
         show_default=False,
     ),
 ]
-ModelsOption = Annotated[
-    list[str] | None,
+ModelOption = Annotated[
+    str | None,
     typer.Option(
-        help="A model folder, a run that holds one, or a name from `sat models`; repeated, the "
-        "models tell together.",
+        help="A model folder, a run that holds one, or a name from `sat models`.",
         show_default="the one that ships",
     ),
 ]

@@ -53,14 +53,6 @@ def evaluate(
             show_default="the run folder; for a model nowhere",
         ),
     ] = None,
-    with_: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with",
-            help="Another one, to tell together with the first; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
     grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -76,21 +68,18 @@ def evaluate(
 
         sat evaluate runs/soft features/lite2 --grounding flickr8k/entities.json.gz
 
-        sat evaluate runs/soft features/lite2 --with runs/soft-2 --out runs/both
-
         sat evaluate flickr8k flickr8k --split test --views 1
     """
     from show_attend_tell import terminal
     from show_attend_tell.scoring.report import choose_metrics
 
-    together = [model, *(with_ or [])]
     asked = asked_of_search(beam, length_power, look, votes, repetition)
     if (model / "recipe.toml").exists():
         refuse(views is not None, "--views needs a model folder; `sat export RUN OUT` makes one")
-        facts = _evaluate_run(together, data, split, asked, out, grounding)
+        facts = _evaluate_run(model, data, split, asked, out, grounding)
     else:
         refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
-        facts = _evaluate_model(together, data, split, asked, views, out)
+        facts = _evaluate_model(model, data, split, asked, views, out)
     if lack := choose_metrics()[1]:
         terminal.remark(f"METEOR is left out. {lack}")
     if json:
@@ -228,7 +217,7 @@ def export(
 
 
 def _evaluate_run(
-    together: list[Path],
+    folder: Path,
     store: Path,
     split: str,
     asked: dict[str, Any],
@@ -242,18 +231,13 @@ def _evaluate_run(
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
 
-    refuse(
-        len(together) > 1 and (out is None or out.resolve() in [one.resolve() for one in together]),
-        "--with needs --out FOLDER: scores of runs together belong to none of them",
-    )
-    refuse(len(together) > 1 and grounding is not None, "--grounding watches one; leave --with out")
-    run, *others = map(Run.open, together)
+    run = Run.open(folder)
     opened = FeatureStore.open(store)
     search = search_of(run, asked)
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
         result = evaluation.evaluate(
-            run, opened, split, search, lambda done: bar.advance(task, done), others=others
+            run, opened, split, search, lambda done: bar.advance(task, done)
         )
         if grounding:
             looks = bar.add_task("watching where it looks", total=len(opened.rows(split)))
@@ -261,14 +245,13 @@ def _evaluate_run(
                 run, opened, split, grounding, lambda done: bar.advance(looks, done)
             )
             result = dataclasses.replace(result, looking=looking)
-    folder = out or run.folder
-    facts = evaluation.write_evaluation(result, run, split, search, folder, others=others)
-    terminal.say_where("captions and scores are in", folder)
+    facts = evaluation.write_evaluation(result, run, split, search, out or folder)
+    terminal.say_where("captions and scores are in", out or folder)
     return facts
 
 
 def _evaluate_model(
-    together: list[Path],
+    model: Path,
     data: Path,
     split: str,
     asked: dict[str, Any],
@@ -279,7 +262,7 @@ def _evaluate_model(
     from show_attend_tell.data.layouts import load_dataset
     from show_attend_tell.evaluation import evaluate_model, write_files
 
-    captioner = load(*together, views=views)
+    captioner = load(model, views=views)
     dataset = load_dataset(data)
     search = dataclasses.replace(captioner.search, **asked)
     with terminal.progress() as bar:

@@ -14,7 +14,7 @@ from show_attend_tell.cli.options import (
     Existing,
     JsonOption,
     Look,
-    ModelsOption,
+    ModelOption,
 )
 from show_attend_tell.errors import UserError, printable
 
@@ -24,7 +24,7 @@ def caption(
     pictures: Annotated[
         list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
     ],
-    model: ModelsOption = None,
+    model: ModelOption = None,
     beam: Annotated[
         int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
     ] = None,
@@ -96,7 +96,7 @@ def caption(
 
         sat caption photo.jpg --sample --n-best 5 --seed 7
 
-        sat caption photo.jpg --model runs/soft --model runs/soft-2
+        sat caption photo.jpg --model runs/soft
     """
     from show_attend_tell import load, terminal
     from show_attend_tell.telling.lines import FORMS, CaptionFile
@@ -115,7 +115,7 @@ def caption(
     kept = Existing.skip if resume else existing or Existing.fail
     say = terminal.console(stderr=True)
 
-    captioner = load(*(model or []), views=views)
+    captioner = load(model, views=views)
     search = dataclasses.replace(
         captioner.search,
         beam=beam or max(captioner.search.beam, n_best),
@@ -178,7 +178,7 @@ def draw(
             show_default=False,
         ),
     ] = None,
-    model: ModelsOption = None,
+    model: ModelOption = None,
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -216,7 +216,7 @@ def draw(
     several = len(names) > 1
     stem = "" if several else Path(names[0]).stem + "-"
     out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
-    wanted = [[one] for one in compare] if compare else [model or []]
+    wanted = compare or (model,)
     folders = [Path(one).name for one in compare or ()]
     labels = folders if len(set(folders)) == len(wanted) else compare or ("",)
     drawing.check(out, [Path(name) for name in names], len(wanted), word)
@@ -224,7 +224,7 @@ def draw(
     for told in drawing.tell_items(
         names,
         found,
-        {label: load(*one) for label, one in zip(labels, wanted, strict=True)},
+        {label: load(one) for label, one in zip(labels, wanted, strict=True)},
         in_full=word is not None,
         seed=seed,
         **({"look": look.value} if look else {}),
@@ -265,13 +265,7 @@ def models(json: JsonOption = False) -> None:
 
 @app.command()
 def doctor(
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A model folder, a run that holds one, or a name from `sat models`.",
-            show_default="the one that ships",
-        ),
-    ] = None,
+    model: ModelOption = None,
     json: JsonOption = False,
 ) -> None:
     """Look whether captions can be told here, and say what to install for more.

@@ -19,7 +19,6 @@ from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.telling.consensus import tell
-from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.search import Search, Told
 
 PICTURES_AT_ONCE = 50
@@ -43,27 +42,14 @@ def caption_rows(
     rows: Sequence[int],
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
-    *,
-    others: Sequence[Teachable] = (),
 ) -> tuple[dict[str, str], dict[str, Told]]:
-    """The best caption of each picture, as words joined by blanks, by id.
-
-    Parameters
-    ----------
-    others
-        Further decoders of the same words and features, to tell together with the first.
-    """
+    """The best caption of each picture, as words joined by blanks, by id."""
     teller = TorchTeller(decoder)
-    together = Ensemble([teller, *map(TorchTeller, others)], share_places=True)
     captions: dict[str, str] = {}
     everything: dict[str, Told] = {}
     for i in range(0, len(rows), PICTURES_AT_ONCE):
         some = rows[i : i + PICTURES_AT_ONCE]
-        annotations = store.read(some)
-        if others:
-            told = tell(together, [(one,) * len(together.members) for one in annotations], search)
-        else:
-            told = tell(teller, annotations, search)
+        told = tell(teller, store.read(some), search)
         for row, (best, *_) in zip(some, told, strict=True):
             name = store.examples[row].id
             captions[name] = " ".join(vocabulary.decode(best.words))
@@ -84,45 +70,21 @@ def evaluate(
     search: Search,
     tell_progress: Callable[[int], None] = lambda done: None,
     watch_scoring: Callable[[int], object] = lambda done: None,
-    *,
-    others: Sequence[Run] = (),
 ) -> Evaluation:
-    """Caption a split and score it: BLEU and METEOR under every recipe, the rest under coco's.
-
-    Parameters
-    ----------
-    others
-        Further runs, with the same words and features, to tell together with the first.
-    """
-    refuse_other_words([(one.folder, one.vocabulary) for one in (run, *others)])
-    for one in (run, *others):
-        one.refuse_other_features(store)
+    """Caption a split and score it: BLEU and METEOR under every recipe, the rest under coco's."""
+    run.refuse_other_features(store)
     rows = store.rows(split)
-    captions, told = caption_rows(
-        run.decoder,
-        run.vocabulary,
-        store,
-        rows,
-        search,
-        tell_progress,
-        others=[one.decoder for one in others],
-    )
+    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
     measured = measure_by_recipe(captions, references(store, rows), watch_scoring)
     return Evaluation(captions, told, measured, score_by_recipe(measured))
 
 
 def write_evaluation(
-    evaluation: Evaluation,
-    run: Run,
-    split: str,
-    search: Search,
-    folder: Path,
-    *,
-    others: Sequence[Run] = (),
+    evaluation: Evaluation, run: Run, split: str, search: Search, folder: Path
 ) -> dict[str, Any]:
     """Leave `scores.json` and `captions.jsonl` in a folder; returns what `scores.json` holds."""
     facts = evaluation_facts(
-        [one.folder.name for one in (run, *others)],
+        run.folder.name,
         split,
         [len(one.words) for one in evaluation.told.values()],
         search,

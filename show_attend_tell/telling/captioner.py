@@ -23,7 +23,6 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
 from show_attend_tell.telling.caption import Caption, Looked
 from show_attend_tell.telling.consensus import tell
-from show_attend_tell.telling.ensemble import Ensemble, refuse_other_words
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.search import Search
@@ -39,43 +38,35 @@ ENCODED_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Framed:
-    """A picture as the encoders see it."""
+    """A picture as the encoder sees it."""
 
-    pixels: tuple[npt.NDArray[np.uint8], ...]  # for each model (views, size, size, 3)
+    pixels: npt.NDArray[np.uint8]  # (views, size, size, 3)
     picture_size: tuple[int, int]  # width, height of the upright original
-    crop: Crop  # of the first model
+    crop: Crop
     warnings: tuple[str, ...]
 
 
 class Captioner:
-    """Tells what is in a picture; safe to call again and again, the same picture the same way.
+    """Captions pictures; safe to call again and again, the same picture the same way.
 
     Parameters
     ----------
     model
-        Whose search and grid are used.
-    others
-        Models of the same words to tell together with it.
+        What sees and captions; its own search is the default.
     views
-        How many views of each picture to tell from; by default as was chosen for the model. A
+        How many views of each picture to caption from; by default as was chosen for the model. A
         search that does not look as expected sees one.
 
     Raises
     ------
     UserError
-        `request.bad`: there are not so many views; `model.vocabulary`: other words.
+        `request.bad`: there are not so many views.
     """
 
-    def __init__(
-        self, model: ExportedModel, *others: ExportedModel, views: int | None = None
-    ) -> None:
+    def __init__(self, model: ExportedModel, *, views: int | None = None) -> None:
         self.model = model
-        self.models = (model, *others)
         self.views = model.facts.views if views is None else views
         refuse_views(self.views)
-        refuse_other_words([(one.folder, one.vocabulary) for one in self.models])
-        places = {_places(one) for one in self.models}
-        self._together = Ensemble(self.models, share_places=len(places) == 1)
         facts = model.facts
         self.search = Search(
             beam=facts.beam,
@@ -117,16 +108,16 @@ class Captioner:
         return self.tell([self.frame(pictures)], search)[0][0]
 
     def frame(self, picture: Picture) -> Framed:
-        """Read a picture and cut out what the encoders see."""
-        needed = [model.facts.preprocessing for model in self.models]
-        opened = open_given(picture, max(one.resize for one in needed))
-        pixels = tuple(frame_views(opened.image, one, self.views) for one in needed)
+        """Read a picture and cut out what the encoder sees."""
+        needed = self.model.facts.preprocessing
+        opened = open_given(picture, needed.resize)
+        pixels = frame_views(opened.image, needed, self.views)
         warnings = list(opened.warnings)
-        if min(opened.size) < max(one.size for one in needed):
+        if min(opened.size) < needed.size:
             warnings.append("enlarged")
-        if all((one[0] == one[0, 0, 0]).all() for one in pixels):
+        if (pixels[0] == pixels[0, 0, 0]).all():
             warnings.append("one_colour")
-        return Framed(pixels, opened.size, crop_of(opened.size, needed[0]), tuple(warnings))
+        return Framed(pixels, opened.size, crop_of(opened.size, needed), tuple(warnings))
 
     def views_of(self, search: Search) -> int:
         """How many views a search sees: to look at one place is to look at a cell of the whole."""
@@ -138,14 +129,8 @@ class Captioner:
             return []
         search = search or self.search
         views = self.views_of(search)
-        annotations = [
-            _encode(model, [one.pixels[i][:views] for one in framed])
-            for i, model in enumerate(self.models)
-        ]
-        if len(self.models) == 1:
-            told = tell(self.model, annotations[0], search)
-        else:
-            told = tell(self._together, list(zip(*annotations, strict=True)), search)
+        annotations = _encode(self.model, [one.pixels[:views] for one in framed])
+        told = tell(self.model, annotations, search)
         look: Looked = "pointed" if callable(search.look) else search.look
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
@@ -190,12 +175,6 @@ class Captioner:
                 some.append(error)
         captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
         return [one if isinstance(one, UserError) else next(captions) for one in some]
-
-
-def _places(model: ExportedModel) -> tuple[object, ...]:
-    """What must be equal for places to be the same parts of every picture."""
-    how = model.facts.preprocessing
-    return model.facts.grid, how.fit, how.fit == "crop" and how.size / how.resize
 
 
 def _encode(model: ExportedModel, pixels: Sequence[npt.NDArray[np.uint8]]) -> Floats:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from show_attend_tell.telling import search as one_by_one
-from show_attend_tell.telling.model import Seen, Teller
+from show_attend_tell.telling.model import Floats, Teller
 from show_attend_tell.telling.search import Search, Told
 
 TEMPERATURE = 0.5  # of the sentences drawn; 0.8 was as good on dev
@@ -23,7 +23,7 @@ ORDERS = range(1, 5)  # n of the n-grams
 SIGMA = 6.0  # words by which lengths may differ before it costs much, as in CIDEr-D
 
 
-def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[Told]]:
+def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
     """Tell what is in each picture as `search.tell` does, by votes if the search asks for them.
 
     The parameters and what is returned are those of `search.tell`; the score of a sentence that was

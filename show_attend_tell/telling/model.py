@@ -7,25 +7,22 @@ Rows are hypotheses: row r belongs to picture r // beams, where beams = rows // 
 has one row a picture and is never repeated: the beams of one picture share it.
 """
 
-from collections.abc import Sized
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.integer[Any]]
-# Arrays with the same leading axis, or tuples of such: what `pick` picks rows of.
-Arrays = tuple[Any, ...]
-Seen = TypeVar("Seen", bound=Sized, contravariant=True)  # annotations, one entry a picture
+Arrays = tuple[npt.NDArray[Any], ...]  # with the same leading axis
 
 
 def pick(arrays: Arrays, rows: Integers) -> Arrays:
     """The rows of every array."""
-    return tuple(pick(part, rows) if isinstance(part, tuple) else part[rows] for part in arrays)
+    return tuple(part[rows] for part in arrays)
 
 
-class Teller(Protocol[Seen]):
+class Teller(Protocol):
     """A decoder in three functions; returned arrays are fresh, the caller may keep them."""
 
     @property
@@ -44,14 +41,13 @@ class Teller(Protocol[Seen]):
     def vocabulary_size(self) -> int:
         """How many words `advance` chooses among, the end and the unknown word included."""
 
-    def start(self, annotations: Seen) -> tuple[Arrays, Arrays]:
+    def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
         """Begin a sentence for each picture.
 
         Parameters
         ----------
         annotations
-            (pictures, L, D): the annotation vectors a; for several models together a tuple of
-            (L, D) for each picture.
+            (pictures, L, D): the annotation vectors a.
 
         Returns
         -------
@@ -100,7 +96,7 @@ class Teller(Protocol[Seen]):
         """
 
 
-class Model(Teller[Floats], Protocol):
+class Model(Teller, Protocol):
     """A whole captioner in four functions: a `Teller` that also sees."""
 
     def encode(self, pictures: npt.NDArray[np.uint8]) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.model import Floats, Integers, Seen, Teller, pick
+from show_attend_tell.telling.model import Floats, Integers, Teller, pick
 
 Look = Literal["expected", "most-likely", "sampled"]
 # (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
@@ -171,7 +171,7 @@ class _Live:
         )
 
 
-def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[Told]]:
+def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
     """Tell what is in each picture.
 
     A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
@@ -182,7 +182,7 @@ def tell(model: Teller[Seen], annotations: Seen, search: Search) -> list[list[To
     model
         What can look and advance.
     annotations
-        What the model starts from, one entry a picture.
+        What the model starts from, (pictures, L, D).
     search
         How to search.
 
@@ -313,7 +313,7 @@ def _weights(
 
 
 def _allowed(
-    model: Teller[Any], search: Search, step: int, previous: Integers, ids: Integers
+    model: Teller, search: Search, step: int, previous: Integers, ids: Integers
 ) -> npt.NDArray[np.bool_]:
     """Which of the words (rows, best) may follow the previous words (rows,)."""
     allowed = np.ones(ids.shape, dtype=bool)
