@@ -77,6 +77,7 @@ def test_the_wheel_captions_a_folder(installed: Path) -> None:
 def test_the_wheel_brings_its_types_its_licence_and_its_model(installed: Path) -> None:
     names = {path.name for path in installed.rglob("*")}
     assert {"py.typed", "LICENSE", "NOTICE", "model.json", "encode.onnx"} <= names
+    assert {"page.css", "page.js", "report.css", "report.js"} <= names
     checked = run(installed, "-m", "mypy", "--strict", "--cache-dir", installed / "c", "user.py")
     assert "no issues found" in checked
     wrong = installed / "wrong.py"

@@ -6,6 +6,7 @@ import html
 import io
 import math
 from collections.abc import Sequence
+from importlib.resources import files
 
 import numpy as np
 from PIL import Image
@@ -24,6 +25,10 @@ from show_attend_tell.drawing.light import (
 from show_attend_tell.telling.caption import Caption
 from show_attend_tell.telling.model import Floats
 
+STYLE, SCRIPT = (
+    files("show_attend_tell.drawing").joinpath(name).read_text("utf-8")
+    for name in ("page.css", "page.js")
+)
 LONGEST_SIDE = 640  # of a picture, in pixels
 SAMPLES_PER_CELL = 2  # of a map: the browser draws the rest of a smooth curve
 PLACES = (
@@ -225,87 +230,3 @@ def escaped(text: str) -> str:
 def _hash_of(source: str) -> str:
     """How a content security policy names a script or style that it allows."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-
-
-STYLE = """
-:root { --paper: #faf9f6; --ink: #1c1c1e; --muted: #66645f; --accent: #b4690e; --track: #dedbd3 }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #16171a; --ink: #ececee; --muted: #a0a0a6; --accent: #f0b060; --track: #3a3b40 }
-}
-* { box-sizing: border-box }
-body {
-  margin: 0 auto; padding: clamp(1.25rem, 4vw, 3.5rem) clamp(1rem, 4vw, 3.5rem); max-width: 90rem;
-  background: var(--paper); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif;
-}
-header { max-width: 42rem; margin-bottom: 3rem }
-h1 { margin: 0 0 .75rem; font: 500 clamp(1.6rem, 4vw, 2.2rem)/1.2 ui-serif, Georgia, serif }
-h2 { margin: 0 0 .5rem; font-size: .85rem; font-weight: 400; overflow-wrap: anywhere }
-header p, h2, .note { color: var(--muted) }
-p { margin: 0 }
-main {
-  display: grid; align-items: start; gap: 3.5rem 3rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
-}
-figure { margin: 0; min-width: 0 }
-figure svg { display: block; width: 100%; height: auto; max-height: 90vh; border-radius: .6rem }
-figure svg.tall { max-width: 26rem }
-.patterns { position: absolute }
-.night { fill: #0c0c0c; fill-opacity: .86 }
-.stripe { fill: #fff; fill-opacity: .1 }
-.map, .unseen { opacity: 0; transition: opacity .18s }
-.shade, .mark { fill: none; stroke: #0c0c0c; stroke-width: 7 }
-.mark { stroke: #ffc45c; stroke-width: 3 }
-.looking .unseen, .map.shown { opacity: 1 }
-.words { margin: 1rem 0 .5rem; font: 1.35rem/1.6 ui-serif, Georgia, serif }
-.whole { white-space: nowrap }
-.words button {
-  margin: 0; padding: .1em .08em .16em; border: 0; border-radius: .15em; color: inherit;
-  font: inherit; line-height: 1.3; text-align: left; cursor: pointer;
-  max-width: calc(100% - .5em); overflow-wrap: anywhere; white-space: normal; background:
-    linear-gradient(var(--accent) 0 0) 0 100% / calc(100% * var(--beta, 0)) 2px no-repeat,
-    linear-gradient(var(--track) 0 0) 0 100% / 100% 2px no-repeat;
-}
-.words button.shown { color: var(--paper); background: var(--ink) }
-.words button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
-.note { min-height: 1.55em; font-size: .9rem }
-@media (prefers-reduced-motion: reduce) { .map, .unseen { transition: none } }
-"""
-
-SCRIPT = """
-for (const figure of document.querySelectorAll("figure")) {
-  const words = [...figure.querySelectorAll("button")];
-  const maps = [...figure.querySelectorAll(".map")];
-  const note = figure.querySelector(".note");
-  let chosen = -1;
-  const show = (index) => {
-    for (const row of [words, maps]) {
-      row.forEach((part, i) => part.classList.toggle("shown", i === index));
-    }
-    figure.classList.toggle("looking", index >= 0);
-    note.textContent = index < 0 ? "" : words[index].dataset.note;
-  };
-  words.forEach((word, index) => {
-    word.tabIndex = index ? -1 : 0;
-    word.style.setProperty("--beta", word.dataset.beta);
-    word.addEventListener("pointerenter", () => show(index));
-    word.addEventListener("pointerleave", () => show(chosen));
-    word.addEventListener("click", () => word.focus());
-    word.addEventListener("focus", () => {
-      words.forEach((other) => { other.tabIndex = other === word ? 0 : -1; });
-      show(chosen = index);
-    });
-    word.addEventListener("blur", () => show(chosen = -1));
-    word.addEventListener("keydown", (event) => {
-      const last = words.length - 1;
-      const next = {
-        ArrowRight: Math.min(index + 1, last), ArrowDown: Math.min(index + 1, last),
-        ArrowLeft: Math.max(index - 1, 0), ArrowUp: Math.max(index - 1, 0), Home: 0, End: last,
-      }[event.key];
-      if (event.key === "Escape") word.blur();
-      if (next === undefined) return;
-      event.preventDefault();
-      words[next].focus();
-    });
-  });
-}
-"""

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,15 @@ from show_attend_tell.drawing.page import SCRIPT, STYLE, document, escaped, figu
 from show_attend_tell.report import charts
 from show_attend_tell.report.charts import Line
 from show_attend_tell.report.facts import Attention, Curves, Entry, Facts, Shown, Sureness
-from show_attend_tell.report.look import REPORT_SCRIPT, REPORT_STYLE
 from show_attend_tell.scoring import Diversity, Score
 from show_attend_tell.scoring.calibration import calibration_error
 from show_attend_tell.scoring.health import word_class
 from show_attend_tell.scoring.usage import WordUse
 
+REPORT_STYLE, REPORT_SCRIPT = (
+    files("show_attend_tell.report").joinpath(name).read_text("utf-8")
+    for name in ("report.css", "report.js")
+)
 WORDS_LISTED = 14
 GATES_LISTED = 12
 
