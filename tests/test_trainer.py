@@ -98,7 +98,7 @@ def test_maps_differ_between_words_and_between_pictures(
 
 def test_the_run_folder_holds_what_the_design_says(trained: Run) -> None:
     names = {path.name for path in trained.folder.iterdir()}
-    assert {"recipe.toml", "vocabulary.txt", "log.jsonl", "curves.png", BEST, LAST} <= names
+    assert {"recipe.toml", "vocabulary.txt", "log.jsonl", "curves.html", BEST, LAST} <= names
     events = read(trained.folder / "log.jsonl")
     assert [event["event"] for event in events[:1]] == ["start"]
     assert events[-1]["event"] == "stop"

@@ -80,7 +80,7 @@ def test_a_trial_without_hope_is_given_up_and_its_run_is_whole(
     bad = [row for row in table(tmp_path) if row["training.learning_rate"] == "1e-09"]
     assert [(row["outcome"], row["epochs"]) for row in bad] == [("pruned", "1")] * len(bad) != []
     run = tmp_path / "runs" / f"{int(bad[0]['trial']):03}"
-    assert (run / "curves.png").exists()
+    assert (run / "curves.html").exists()
     assert [e["event"] for e in read(run / "log.jsonl")] == ["start", "step", "dev"]
     with pytest.raises(UserError, match="no such"):
         train(store, run, None, resume=True)  # its lock is free, its weights are gone

@@ -216,7 +216,7 @@ def train(
             say.print(f"stopped; go on with: {command}", soft_wrap=True)
             raise
     terminal.say_where("the best model is in", run / "best.safetensors")
-    say.print(f"its curves are in {where}/curves.png, how it learned to look in {where}/sheets")
+    say.print(f"its curves are in {where}/curves.html, how it learned to look in {where}/sheets")
     say.print(f"next: sat evaluate {where} {features} --split test", soft_wrap=True)
 
 

@@ -22,8 +22,8 @@ from show_attend_tell.learning.batches import epoch_batches
 from show_attend_tell.learning.evaluate import Evaluation, evaluate
 from show_attend_tell.learning.looking import look_at_boxes
 from show_attend_tell.learning.run import BEST, Run
-from show_attend_tell.report.facts import Attention, Curves, Entry, Facts, Shown, Sureness
-from show_attend_tell.scoring import BLEU, measure_diversity
+from show_attend_tell.report.facts import Attention, Entry, Facts, Shown, Sureness
+from show_attend_tell.scoring import measure_diversity
 from show_attend_tell.scoring.calibration import by_confidence, rank_correlation, reliability
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import (
@@ -47,7 +47,6 @@ Stage: TypeAlias = Callable[[str, int], Callable[[int], None]]
 RANKED_BY = ("CIDEr-D", "ROUGE-L")  # the second decides between captions that score alike
 SHOWN_OF_EACH = 4
 LEAST_TOLD = 10  # times before the mean gate of a word is worth a line
-MOST_POINTS = 400  # of a curve: more than its chart has room for
 CAPTIONS_AT_ONCE = 64
 
 # Together with the pictures shown large, below the 15 MB that a page may have.
@@ -102,7 +101,10 @@ def gather(
         about=_about(run, store, split, search, len(rows)),
         scores=evaluation.scores,
         lack=str(lack) if lack else None,
-        curves=_curves(run.folder / "log.jsonl", int(run.meta["epoch"])),
+        curves=history.curves_of(
+            history.read(log) if (log := run.folder / "log.jsonl").exists() else [],
+            int(run.meta["epoch"]),
+        ),
         shown=shown,
         gallery=gallery,
         pictures=len(rows),
@@ -275,23 +277,3 @@ def next_words(
         right += (word == targets).flatten().tolist()
         advance(len(batch))
     return sure, right
-
-
-def _curves(log: Path, best: int) -> Curves | None:
-    """What a run's log says of its learning; None where nothing is known."""
-    events = history.read(log) if log.exists() else []
-    steps = [event for event in events if event.get("event") == "step"]
-    devs = [event for event in events if event.get("event") == "dev"]
-    if not devs:
-        return None
-    return Curves(
-        training=[
-            (event["epoch"] - 1 + event["batch"] / event["batches"], event["nats_per_word"])
-            for event in steps[:: -(-len(steps) // MOST_POINTS) or 1]
-        ],
-        dev=[
-            (event["epoch"], event["nats_per_word"]) for event in devs if "nats_per_word" in event
-        ],
-        scores={name: [(event["epoch"], event[name]) for event in devs] for name in BLEU},
-        best=best,
-    )

@@ -346,7 +346,7 @@ class Trainer:
                 "best": place.best_epoch == place.epoch,
             }
         )
-        draw_curves(read(self.history.path), self.folder / "curves.png")
+        draw_curves(read(self.history.path), place.best_epoch, self.folder / "curves.html")
         self._save()
 
     def _score(self, judged: Teachable) -> tuple[float, Event]:

@@ -6,6 +6,7 @@ Colours are classes that the page's style fills, so that a chart suits light and
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from show_attend_tell.drawing.page import escaped
 from show_attend_tell.report.facts import Points
 from show_attend_tell.scoring.calibration import Group
+
+REPORT_STYLE = files("show_attend_tell.report").joinpath("report.css").read_text("utf-8")
 
 # In the units of a drawing, about a pixel on a phone.
 WIDTH, HEIGHT = 380, 230
@@ -221,6 +224,16 @@ def heat_map(title: str, summary: str, values: NDArray[np.float64]) -> str:
                 f'class="inside {ground}">{value:.2f}</text>'
             )
     return _svg(title, summary, "".join(parts), width=cells * side, height=rows * side)
+
+
+def panels(*drawn: str) -> str:
+    """Panels side by side where there is room, as HTML."""
+    return '<div class="panels">\n' + "\n".join(drawn) + "\n</div>\n"
+
+
+def panel(title: str, explained: str, svg: str) -> str:
+    """A chart below its heading and what it shows; `explained` and `svg` are HTML."""
+    return f'<div class="panel"><h3>{title}</h3><p class="sub">{explained}</p>{svg}</div>'
 
 
 def dumbbell(told: float, said: float, most: float) -> str:

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 
 from show_attend_tell.drawing.page import SCRIPT, STYLE, document, escaped, figure
 from show_attend_tell.report import charts
-from show_attend_tell.report.charts import Line
-from show_attend_tell.report.facts import Attention, Curves, Entry, Facts, Shown, Sureness
+from show_attend_tell.report.charts import REPORT_STYLE, Line, panel, panels
+from show_attend_tell.report.curves import learning
+from show_attend_tell.report.facts import Attention, Entry, Facts, Shown, Sureness
 from show_attend_tell.scoring import Diversity, Score
 from show_attend_tell.scoring.calibration import calibration_error
 from show_attend_tell.scoring.health import word_class
 from show_attend_tell.scoring.usage import WordUse
 
-REPORT_STYLE, REPORT_SCRIPT = (
-    files("show_attend_tell.report").joinpath(name).read_text("utf-8")
-    for name in ("report.css", "report.js")
-)
+REPORT_SCRIPT = files("show_attend_tell.report").joinpath("report.js").read_text("utf-8")
 WORDS_LISTED = 14
 GATES_LISTED = 12
 
@@ -44,7 +42,7 @@ def report_page(facts: Facts) -> str:
     """Write the page of a report."""
     sections = {
         "scores": ("Scores", _scores(facts)),
-        "learning": ("Learning", _curves(facts.curves)),
+        "learning": ("Learning", learning(facts.curves)),
         "examples": ("Best, median and worst", _shown(facts)),
         "words": ("Words", _words(facts.words, facts.told, facts.said)),
         "attention": ("Where it looks", _attention(facts.attention)),
@@ -137,53 +135,6 @@ def _interval(name: str, score: Score) -> str:
 def _family(name: str) -> str:
     """The name of a metric without its order: BLEU-1-bp to BLEU-4-bp are BLEU-bp."""
     return re.sub(r"^BLEU-\d", "BLEU", name)
-
-
-# Learning
-
-
-def _curves(curves: Curves | None) -> str:
-    if curves is None:
-        return '<p class="sub">The run has no log.jsonl, so how it learned is not known.</p>\n'
-    nats = [value for _, value in (*curves.training, *curves.dev)]
-    # The first steps fall from the logarithm of the vocabulary; they would press the rest flat.
-    top = sorted(nats)[int(0.97 * len(nats))] + 0.2
-    training = [point for point in curves.training if point[1] <= top]
-    named = (("training", training, "quiet"), ("dev", curves.dev, "told"))
-    losses = [
-        Line(name, points, kind, dotted=name == "dev") for name, points, kind in named if points
-    ]
-    best = (curves.best, f"epoch {curves.best}, kept")
-    dev = dict(curves.dev)
-    loss = charts.lines(
-        "Loss by epoch",
-        f"Nats a word of training and dev captions; dev ends at {curves.dev[-1][1]:.2f}."
-        if curves.dev
-        else "Nats a word of training captions.",
-        losses,
-        x_label="epoch",
-        y=(min(nats) - 0.1, top),
-        mark=best,
-    )
-    scored = charts.lines(
-        "BLEU by epoch",
-        "; ".join(
-            f"{name} of the kept epoch {100 * dict(points).get(curves.best, 0):.1f}"
-            for name, points in curves.scores.items()
-        ),
-        [
-            Line(name, [(x, 100 * y) for x, y in points], f"ramp-{order}", dotted=True)
-            for order, (name, points) in enumerate(curves.scores.items(), start=1)
-        ],
-        x_label="epoch",
-        y=(0, 100 * max(y for points in curves.scores.values() for _, y in points) * 1.15),
-        mark=best,
-    )
-    kept = f" The kept one has {dev[curves.best]:.3f}." if curves.best in dev else ""
-    return _charts(
-        _chart("Loss", f"Nats a word, teacher-forced.{kept}", loss),
-        _chart("BLEU on dev", "In percent, told by the search after every epoch.", scored),
-    )
 
 
 # Captions
@@ -321,15 +272,15 @@ def _words(words: Sequence[WordUse], told: Diversity, said: Diversity) -> str:
     over = [one for one in words[:WORDS_LISTED] if one.surplus > 0]
     under = [one for one in reversed(words[-WORDS_LISTED:]) if one.surplus < 0]
     return (
-        _charts(
-            _chart("Lengths", f"{summary} {_KEY}", histogram),
+        panels(
+            panel("Lengths", f"{summary} {_KEY}", histogram),
             f'<div class="panel"><h3>Variety</h3>'
             f"{_table('Variety', ('of all', 'model', 'people'), rows)}</div>",
         )
         + f'<p class="sub">In each thousand words, on a square-root scale; {_KEY_WORDS}. Over- and '
         "under-used are ranked by how surely the counts differ (log-likelihood ratio), not by how "
         "much.</p>\n"
-        + _charts(
+        + panels(
             _use("Most frequent", frequent),
             _use("Told too often", over),
             _use("Told too seldom", under),
@@ -384,7 +335,7 @@ def _attention(attention: Attention) -> str:
     ]
     gate = [(float(i), one.gate) for i, one in enumerate(moments, start=1)]
     drawn = [
-        _chart(
+        panel(
             "Entropy over time",
             f"Nats; {even:.2f} would be looking at all {places} places alike, 0 at a single one. "
             f"The mean is {health.entropy:.2f}.",
@@ -403,7 +354,7 @@ def _attention(attention: Attention) -> str:
     ]
     if change:
         drawn.append(
-            _chart(
+            panel(
                 "Movement over time",
                 f"Per cent of the weight that moves from the word before. The mean is "
                 f"{100 * health.change:.0f} %; two pictures' maps share "
@@ -423,7 +374,7 @@ def _attention(attention: Attention) -> str:
             for name, gate in health.gates.items()
         ]
         drawn.append(
-            _chart(
+            panel(
                 "Gate over time",
                 "β, how much the picture counts: 0 not at all, 1 in full.",
                 charts.lines(
@@ -438,12 +389,12 @@ def _attention(attention: Attention) -> str:
                 + _table("Gate by word class", ("class", "mean β", "bar"), classes),
             )
         )
-    return _charts(*drawn) + _charts(_coverage(grid), *_gates(attention.gates))
+    return panels(*drawn) + panels(_coverage(grid), *_gates(attention.gates))
 
 
 def _coverage(grid: NDArray[np.float64]) -> str:
     rows, columns = grid.shape
-    return _chart(
+    return panel(
         "Coverage",
         f"Σ<sub>t</sub> α: how often a caption looks at each of {rows} × {columns} places, the "
         f"mean over captions; looking everywhere alike would give {grid.mean():.2f} each. Yellow "
@@ -522,15 +473,15 @@ def _sureness(sureness: Sureness, gallery: Sequence[Entry]) -> str:
         if sureness.correlation is not None
         else ""
     )
-    return _charts(
-        _chart(
+    return panels(
+        panel(
             "Of the next word",
             "Given the picture and a person's words so far: how often was the word that the model "
             f"thought likeliest the one that the person wrote next, the end included? It was in "
             f"{100 * right:.0f} % of {count:,}; expected calibration error {100 * error:.1f} %.",
             words,
         ),
-        _chart(
+        panel(
             "Of a caption",
             f"Captions told, in ten groups by confidence, which is the geometric mean of their "
             f"words' probabilities: mean {rank} of each group.{correlation}",
@@ -540,14 +491,6 @@ def _sureness(sureness: Sureness, gallery: Sequence[Entry]) -> str:
 
 
 # Pieces
-
-
-def _charts(*panels: str) -> str:
-    return '<div class="panels">\n' + "\n".join(panels) + "\n</div>\n"
-
-
-def _chart(title: str, explained: str, svg: str) -> str:
-    return f'<div class="panel"><h3>{title}</h3><p class="sub">{explained}</p>{svg}</div>'
 
 
 def _table(name: str, heads: Sequence[str], rows: Rows) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from show_attend_tell.report.curves import curves_page
 from show_attend_tell.report.page import report_page
 from tests.browser import needs_chromium, opened, overflows, serious_findings
 from tests.report.cases import facts_of
@@ -32,6 +33,19 @@ def test_the_page_suits_every_screen_and_reader(file: Path, width: int, scheme: 
     with opened(file, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
         assert not overflows(page)
         assert serious_findings(page) == []
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_curves_suit_every_screen_and_reader(width: int, scheme: str, tmp_path: Path) -> None:
+    curves = facts_of().curves
+    assert curves is not None
+    (tmp_path / "curves.html").write_text(curves_page("soft", curves), encoding="utf-8")
+    window = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with opened(tmp_path / "curves.html", **window) as page:
+        assert not overflows(page)
+        assert serious_findings(page) == []
+        assert page.locator("svg.chart").count() == 2
 
 
 def shown(report: Any) -> list[str]:
