@@ -62,7 +62,7 @@ def test_truncate_after_drops_what_came_after_the_checkpoint(tmp_path: Path) -> 
     assert read(history.path) == events[:4]
 
 
-def test_a_dev_score_that_was_told_but_not_saved_is_forgotten(tmp_path: Path) -> None:
+def test_a_dev_score_that_was_logged_but_not_saved_is_forgotten(tmp_path: Path) -> None:
     history = History(tmp_path)
     for event in (step(1), step(2), dev(2, 1)):
         history.append(event)

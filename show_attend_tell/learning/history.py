@@ -43,7 +43,7 @@ class History:
     def truncate_after(self, step: int, epochs: int) -> None:
         """Forget what came after the checkpoint that the run goes on from.
 
-        That was made after so many steps and epochs; an epoch whose dev score was told but not
+        That was made after so many steps and epochs; an epoch whose dev score was logged but not
         saved is scored again.
         """
         if not self.path.exists():

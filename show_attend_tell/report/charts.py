@@ -162,7 +162,7 @@ def columns(
 
 
 def reliability_diagram(title: str, summary: str, groups: Sequence[Group]) -> str:
-    """How often right, by how sure; a dot's area is the number behind it."""
+    """How often right, by confidence; a dot's area is the number of words behind it."""
     frame = _Frame((0, 1), (0, 1), right=22, height=320)
     most = max(group.count for group in groups)
     path = "L".join(frame.at(group.sure, group.worth) for group in groups)
@@ -170,9 +170,9 @@ def reliability_diagram(title: str, summary: str, groups: Sequence[Group]) -> st
         frame.grid("probability of the likeliest word", ticks(0, 1, most=5), ".0%", ".0%"),
         f'<path class="ideal" d="M{frame.at(0, 0)}L{frame.at(1, 1)}"/>',
         f'<text class="quiet" x="{frame.across(0.04):.1f}" y="{frame.down(0.88):.1f}">'
-        "right more often than sure</text>",
+        "under-confident</text>",
         f'<text class="quiet" x="{frame.across(0.96):.1f}" y="{frame.down(0.1):.1f}" '
-        'text-anchor="end">surer than right</text>',
+        'text-anchor="end">over-confident</text>',
         f'<path class="line told" d="M{path}"/>',
     ]
     for group in groups:
@@ -180,19 +180,19 @@ def reliability_diagram(title: str, summary: str, groups: Sequence[Group]) -> st
         radius = 3 + 8 * math.sqrt(group.count / most)
         parts.append(
             f'<circle class="told" cx="{x}" cy="{y}" r="{radius:.1f}">'
-            f"<title>{group.count:,} words: {group.sure:.1%} sure, {group.worth:.1%} right</title>"
-            "</circle>"
+            f"<title>{group.count:,} words: confidence {group.sure:.1%}, right {group.worth:.1%}"
+            "</title></circle>"
         )
     return _svg(title, summary, "".join(parts), height=320)
 
 
 def worth_by_confidence(title: str, summary: str, groups: Sequence[Group], form: str) -> str:
-    """Mean score of captions, from the least sure tenth to the surest."""
+    """Mean score of captions, from the tenth of lowest confidence to that of highest."""
     top = max(group.worth for group in groups) or 1.0
     frame = _Frame((0.4, len(groups) + 0.6), (0, top * 1.15), height=320)
     width = (frame.across(1) - frame.across(0)) * 0.78
     base = frame.down(0)
-    parts = [frame.grid("confidence, from the least sure tenth to the surest", ())]
+    parts = [frame.grid("confidence, from the lowest tenth to the highest", ())]
     for place, group in enumerate(groups, start=1):
         x, y = frame.across(place), frame.down(group.worth)
         parts.append(

@@ -47,7 +47,7 @@ def _losses(curves: Curves) -> str:
         y=(min(nats) - 0.1, top),
         mark=_kept(curves),
     )
-    kept = f" The kept one has {dev[curves.best]:.3f}." if curves.best in dev else ""
+    kept = f" The kept epoch has {dev[curves.best]:.3f}." if curves.best in dev else ""
     return panel("Loss", f"Nats a word, teacher-forced.{kept}", drawn)
 
 
@@ -66,7 +66,7 @@ def _scores(curves: Curves) -> str:
         y=(0, 100 * max(y for points in curves.scores.values() for _, y in points) * 1.15),
         mark=_kept(curves),
     )
-    return panel("BLEU on dev", "In percent, told by the search after every epoch.", drawn)
+    return panel("BLEU on dev", "In percent, of captions generated after every epoch.", drawn)
 
 
 def _kept(curves: Curves) -> tuple[float, str]:

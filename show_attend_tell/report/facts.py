@@ -18,7 +18,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Entry:
-    """One picture: what was told of it, what people said, and what that is worth.
+    """One picture: its caption, the captions by people, and how the two compare.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Attention:
-    """Where the model looked while it told.
+    """Where the model looked while it captioned.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Sureness:
-    """Whether the model is as sure as it is right.
+    """Whether the model's confidence is earned.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Sureness:
         The likeliest next word of the references, by its probability: how often it was the word
         that the person wrote.
     captions
-        Captions told, by their confidence: their mean score.
+        Generated captions, by their confidence: their mean score.
     correlation
         Of confidence and score over captions; None where it has no meaning.
     """

@@ -9,7 +9,7 @@ wanted.addEventListener("input", () => {
   const word = wanted.value.trim().toLowerCase();
   items.forEach((item, i) => { item.hidden = !texts[i].includes(word); });
   const found = items.filter((item) => !item.hidden).length;
-  document.getElementById("found").textContent = `${found.toLocaleString("en")} captions`;
+  document.getElementById("found").textContent = `${found.toLocaleString("en")} caption${found === 1 ? "" : "s"}`;
 });
 order.addEventListener("change", () => {
   const key = order.value.replace("-", "");

@@ -32,7 +32,7 @@ def test_every_element_is_closed_and_names_are_only_text() -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["After epoch 2", "Epoch 2 is kept", "The kept one has 3.456", "BLEU on dev"],
+    ["After epoch 2", "Epoch 2 is kept", "The kept epoch has 3.456", "BLEU on dev"],
 )
 def test_the_page_says(said: str) -> None:
     assert said in text_of(curves_page("soft", curves_of_facts()))

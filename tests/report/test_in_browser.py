@@ -57,7 +57,7 @@ def test_the_gallery_is_searched_by_words_of_captions_and_references(report: Any
     assert shown(report) == ["dog", "men", "zebra"]
     report.get_by_label("Only with the word").fill("Horse")
     assert shown(report) == ["zebra"]
-    assert report.locator("#found").inner_text() == "1 captions"
+    assert report.locator("#found").inner_text() == "1 caption"
     report.get_by_label("Only with the word").fill("CIDEr")
     assert shown(report) == []
 

@@ -49,7 +49,7 @@ def test_links_lead_to_the_sections_and_ids_are_not_used_twice() -> None:
         "CIDEr-D 0.679 0.669 to 0.699",
         "without 70.0 69.0 to 72.0 35.0",
         "17.5 16.5 to 19.5 23.4 22.4 to 25.4",
-        "The kept one has 3.456",
+        "The kept epoch has 3.456",
         "CIDEr-D 1.123 · ROUGE-L 25.0 · confidence&nbsp;0.40",
         "different words 8 12",
         "none of the training captions 66.7% –",
