@@ -263,8 +263,8 @@ def test_look_here_changes_the_word_that_a_person_points_for(folder: Path) -> No
     def look_here(alpha: Floats, step: int, words: Integers) -> Floats:
         return np.broadcast_to(corner, alpha.shape) if step == 1 else alpha
 
-    free = captioner(photo, Search(beam=1))
-    told = captioner(photo, Search(beam=1, look=look_here))
+    free = captioner(photo, Search(beam=1, min_words=2))
+    told = captioner(photo, Search(beam=1, min_words=2, look=look_here))
     assert (free.look, told.look) == ("expected", "pointed")
     np.testing.assert_array_equal(told.attention[1].ravel(), corner)
     assert told.log_probs[0] == pytest.approx(free.log_probs[0])
