@@ -50,9 +50,7 @@ def sat(*words: str | Path) -> None:
     subprocess.run([SAT, *words], check=True)
 
 
-def train(
-    store: Path, run: Path, *keys: str, start_from: Sequence[Path] = (), recipe: Path | None = None
-) -> None:
+def train(store: Path, run: Path, *keys: str, start_from: Path | None = None) -> None:
     """Train a run on one processor, or go on with it, unless it is done."""
     log = run / "log.jsonl"
     if log.exists() and json.loads(log.read_text("utf-8").splitlines()[-1])["event"] == "stop":
@@ -60,26 +58,25 @@ def train(
     if (run / "recipe.toml").exists():
         sat("train", store, run, "--threads", "1", "--resume")
         return
-    begin = [word for one in start_from for word in ("--start-from", one)]
+    begin = ["--start-from", start_from] if start_from else []
     chosen = [word for key in keys for word in ("--set", key)]
-    named = ["--recipe", recipe] if recipe else []
-    sat("train", store, run, "--threads", "1", *named, *begin, *chosen)
+    sat("train", store, run, "--threads", "1", *begin, *chosen)
 
 
 def tune_and_reward(below: Path, runs: Path, name: str) -> list[Path]:
     tuned, rewarded = runs / f"tuned-{name}", runs / f"rewarded-{name}"
-    train(below, tuned, *STAGES, *RATES[name], *FALLING, start_from=[runs / "soft"])
-    train(below, rewarded, *STAGES, *REWARDS, start_from=[tuned])
+    train(below, tuned, *STAGES, *RATES[name], *FALLING, start_from=runs / "soft")
+    train(below, rewarded, *STAGES, *REWARDS, start_from=tuned)
     return [tuned, rewarded]
 
 
 def once_more(below: Path, runs: Path, name: str) -> None:
-    train(below, runs / name, *STAGES, *AGAIN[name], start_from=[runs / "between"])
+    train(below, runs / name, *STAGES, *AGAIN[name], start_from=runs / "between")
 
 
-def mean_of_runs(below: Path, run: Path, folders: Sequence[Path]) -> None:
-    recipe = run.parent / "tuned-quick" / "recipe.toml"
-    train(below, run, "training.epochs=0", start_from=folders, recipe=recipe)
+def average(run: Path, folders: Sequence[Path]) -> None:
+    if not (run / "recipe.toml").exists():
+        sat("average", *folders, "--out", run)
 
 
 def main() -> None:
@@ -97,10 +94,10 @@ def main() -> None:
         sat("prepare", asked.data, below, "--tuned", "3", "--views", "8")
         soft.result()
         first = side_by_side.map(lambda name: tune_and_reward(below, runs, name), RATES)
-        mean_of_runs(below, runs / "between", [run for pair in first for run in pair])
+        average(runs / "between", [run for pair in first for run in pair])
         list(side_by_side.map(lambda name: once_more(below, runs, name), AGAIN))
     run, model = runs / "flickr8k", asked.work / "model"
-    mean_of_runs(below, run, [runs / name for name in AGAIN])
+    average(run, [runs / name for name in AGAIN])
     if not (model / "model.json").exists():
         sat("export", run, model, *SEARCH)
     sat("evaluate", model, asked.data, "--out", asked.work / "told")

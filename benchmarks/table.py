@@ -89,7 +89,7 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     folder, recipe = runs / f"{model}-{seed}", recipe_of(model, seed)
     log = folder / "log.jsonl"
     if not log.exists() or read(log)[-1]["event"] != "stop":
-        soft = [trained("soft", seed, store, runs).folder] if model == "hard" else []
+        soft = trained("soft", seed, store, runs).folder if model == "hard" else None
         say = console(stderr=True)
         say.print(f"training [bold]{folder}[/]")
         with closing(TrainingProgress(say)) as watcher:

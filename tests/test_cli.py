@@ -15,7 +15,7 @@ from tests.tiny_world import make_store
 
 COMMANDS = [
     *("prepare", "train", "tune", "evaluate", "score", "show", "export", "caption", "draw"),
-    *("doctor", "models"),
+    *("doctor", "models", "average"),
 ]
 TINY = [
     "encoder.name=tiny",

@@ -17,7 +17,6 @@ import torch
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, trainer
-from show_attend_tell.learning.card import write_card
 from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.evaluate import caption_rows
@@ -304,10 +303,10 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         train(store, run / "views", quick_recipe("encoder.views=3"))
 
     def start_from_another_shape(run: Path, store: FeatureStore) -> None:
-        train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=[run])
+        train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=run)
 
     def start_from_other_words(run: Path, store: FeatureStore) -> None:
-        train(store, run / "words", quick_recipe("vocabulary.size=9"), start_from=[run])
+        train(store, run / "words", quick_recipe("vocabulary.size=9"), start_from=run)
 
     def not_a_run(run: Path, store: FeatureStore) -> None:
         Run.open(store.folder)
@@ -319,7 +318,7 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "nothing to resume": (nothing_there, "no run to go on with"),
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
         "too few views": (too_few_views, "--views 3"),
-        "start from another shape": (start_from_another_shape, "do not fit this recipe"),
+        "start from another shape": (start_from_another_shape, "other shapes"),
         "start from other words": (start_from_other_words, "its vocabulary is not this run's"),
         "not a run": (not_a_run, "not a run folder"),
     }
@@ -379,7 +378,7 @@ def test_rewards_rise_when_they_are_learned_from(
         "training.learning_rate=0.002",
         "search.max_words=12",
     )
-    train(world[0], tmp_path / "run", recipe, start_from=[tmp_path / "begun"])
+    train(world[0], tmp_path / "run", recipe, start_from=tmp_path / "begun")
     steps = [e for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
     rewards = [event["reward"] for event in steps]
     assert rewards[0] > 4  # of 11: the references are those of the same pictures
@@ -395,33 +394,10 @@ def test_a_run_can_start_from_another_s_best_weights(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):  # before the first step
-        train(world[0], tmp_path / "hard", recipe, start_from=[trained.folder], watch=[stop])
+        train(world[0], tmp_path / "hard", recipe, start_from=trained.folder, watch=[stop])
     tensors, _ = checkpoint.load(tmp_path / "hard" / LAST)
     for name, tensor in trained.decoder.state_dict().items():
         assert torch.equal(tensors[f"decoder.{name}"], tensor)
-
-
-def test_a_run_can_be_the_mean_of_others(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
-) -> None:
-    one, other, mean = tmp_path / "one", tmp_path / "other", tmp_path / "mean"
-    train(world[0], one, quick_recipe("training.epochs=1"))
-    train(world[0], other, quick_recipe("training.epochs=1", "training.seed=2"), start_from=[one])
-    train(world[0], mean, quick_recipe("training.epochs=0"), start_from=[one, other, one])
-    weights = Run.open(mean).decoder.state_dict()
-    ends = [Run.open(run).decoder.state_dict() for run in (one, other)]
-    for name, tensor in weights.items():
-        expected = (2 * ends[0][name].double() + ends[1][name].double()) / 3
-        assert torch.allclose(tensor.double(), expected, atol=1e-6)
-    events = read(mean / "log.jsonl")
-    assert [event["event"] for event in events] == ["start", "dev", "stop"]
-    assert Run.open(mean).meta["start_from"] == [str(one), str(other), str(one)]
-    cards = [write_card(Run.open(run)) for run in (mean, other)]
-    assert "the mean of the weights of one (2 of 3) and other (1 of 3)." in cards[0]
-    assert "epoch 1; began with the weights of one." in cards[1]
-
-    train(world[0], mean, None, resume=True)  # scored already
-    assert [event["event"] for event in read(mean / "log.jsonl")].count("dev") == 1
 
 
 def test_training_draws_from_all_views_and_dev_sees_the_first(

@@ -9,13 +9,14 @@ import torch
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.average import average_runs
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.encoders.base import Upper
 from show_attend_tell.learning.export import export_model
 from show_attend_tell.learning.prepare import read_pixels
 from show_attend_tell.learning.recipe import Recipe
-from show_attend_tell.learning.run import LAST, Run, encoder_of
+from show_attend_tell.learning.run import LAST, Run, encoder_of, is_tuned
 from show_attend_tell.learning.trainer import train
 from show_attend_tell.telling.exported import ExportedModel
 from tests.small_photos import small_recipe, small_store
@@ -153,7 +154,7 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     frozen = small_store(folder)
     train(frozen, tmp_path / "frozen", small_recipe())
     still = tuned_recipe("training.learning_rate=1e-12", "training.tuned_rate=1e-12")
-    train(store, tmp_path / "tuned", still, start_from=[tmp_path / "frozen"])
+    train(store, tmp_path / "tuned", still, start_from=tmp_path / "frozen")
     one, other = Run.open(tmp_path / "frozen"), Run.open(tmp_path / "tuned")
     rows = store.rows("dev")
     captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
@@ -163,7 +164,25 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
         second = other.decoder.teach(seen, captions)
     torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
     with pytest.raises(UserError, match="tuned is 0"):
-        train(frozen, tmp_path / "back", small_recipe(), start_from=[tmp_path / "tuned"])
+        train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "tuned")
+
+
+def test_tuned_runs_are_averaged_with_their_stages_and_not_with_frozen_ones(
+    folder: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    one, other, frozen = tmp_path / "one", tmp_path / "other", tmp_path / "frozen"
+    train(store, one, tuned_recipe())
+    train(store, other, tuned_recipe("training.tuned_rate=0.01"), start_from=one)
+    average_runs([one, other], tmp_path / "mean")
+    states = [Run.open(run).decoder.state_dict() for run in (one, other, tmp_path / "mean")]
+    stages = [name for name in states[0] if is_tuned(name)]
+    assert any(not torch.equal(states[0][name], states[1][name]) for name in stages)
+    for name in stages:
+        expected = (states[0][name].double() + states[1][name].double()) / 2
+        torch.testing.assert_close(states[2][name], expected.to(states[2][name].dtype))
+    train(small_store(folder), frozen, small_recipe())
+    with pytest.raises(UserError, match="tuned is 0, not"):
+        average_runs([one, frozen], tmp_path / "both")
 
 
 def test_the_exported_encoder_is_the_tuned_one(store: FeatureStore, tmp_path: Path) -> None:

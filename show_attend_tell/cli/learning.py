@@ -1,4 +1,4 @@
-"""The verbs of learning: prepare, train, tune."""
+"""The verbs of learning: prepare, train, average, tune."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from show_attend_tell.cli.app import app, needs
+from show_attend_tell.cli.app import app, needs, refuse
 from show_attend_tell.cli.options import (
     DEFAULT_RECIPE,
     AllCaptionsOption,
@@ -160,8 +160,7 @@ def train(
     start_from: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Begin with the best weights of another run, such as a soft one for a hard one; "
-            "repeated, with the mean of several.",
+            help="Begin with the best weights of another run, such as a soft one for a hard one.",
             show_default=False,
         ),
     ] = None,
@@ -183,9 +182,12 @@ def train(
         sat train features/lite2 runs/soft --resume
 
         sat train features/lite2 runs/hard --recipe flickr8k-hard --start-from runs/soft
-
-        sat train features/lite2 runs/mean --start-from A --start-from B --set training.epochs=0
     """
+    # A list, because of a single option Click would silently take the last.
+    refuse(
+        len(start_from or []) > 1,
+        "--start-from takes one run; make the mean of several first: `sat average A B --out C`",
+    )
     with needs("train"):
         import torch
 
@@ -196,6 +198,7 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     chosen = _recipe_of(run, recipe, set_, resume)
+    begin = start_from[0] if start_from else None
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     features, where = terminal.plain(store), terminal.plain(run)
@@ -209,7 +212,7 @@ def train(
                 from show_attend_tell.learning.tensorboard import TensorBoard
             watch.append(watchers.enter_context(closing(TensorBoard(run))))
         try:
-            learn(opened, run, chosen, resume=resume, start_from=start_from or (), watch=watch)
+            learn(opened, run, chosen, resume=resume, start_from=begin, watch=watch)
         except KeyboardInterrupt:
             watchers.close()
             command = f"sat train {features} {where} --resume"
@@ -228,6 +231,35 @@ def _recipe_of(
 
     begins = not resume or not (run / "recipe.toml").exists()
     return load_recipe(recipe or DEFAULT_RECIPE, set_ or []) if recipe or set_ or begins else None
+
+
+@app.command()
+def average(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders; one named twice counts twice.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
+) -> None:
+    """Average the weights of runs of the same features, words and sizes into a new run.
+
+    The runs must have begun with the same weights, one from another (`--start-from`). The new run
+    has the recipe of the first. It can be evaluated, exported and started from.
+
+    For example:
+
+        sat average runs/soft runs/scored --out runs/between
+
+        sat average runs/soft runs/soft runs/scored --out runs/third
+    """
+    with needs("train"):
+        from show_attend_tell.learning.average import average_runs
+    from show_attend_tell import terminal
+
+    words, where = average_runs(runs, out), terminal.plain(out)
+    say = terminal.console(stderr=True)
+    say.print(f"[bold]{where}[/] is {terminal.plain(words)}", soft_wrap=True)
+    say.print(f"next: sat evaluate {where} STORE --split dev", soft_wrap=True)
 
 
 @app.command()

@@ -1,8 +1,6 @@
 """The card of a model folder: what it is, learned from, scores, and cannot do."""
 
 import json
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -45,7 +43,7 @@ def write_card(run: Run) -> str:
         + ".\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
         f"{len(run.vocabulary):,} words.\n"
-        f"- Learned from the captions of {features.layout}; {_origin(run)}.",
+        f"- Learned from the captions of {features.layout}; {run.origin}.",
         "## Scores",
         _scores(run),
         "## Limits",
@@ -73,20 +71,6 @@ def headline_scores(run: Run) -> dict[str, Any] | None:
     return {"split": result["split"], **values}
 
 
-def _origin(run: Run) -> str:
-    """Which weights these are."""
-    chosen = f"chosen by dev {run.recipe.training.stop_on}, epoch {run.meta['epoch']}"
-    began_with = Counter(Path(folder).name for folder in run.meta.get("start_from", []))
-    if not began_with:
-        return chosen
-    count = began_with.total()
-    names = [f"{name} ({n} of {count})" if count > 1 else name for name, n in began_with.items()]
-    weights = f"the weights of {' and '.join(names)}"
-    if count > 1:
-        weights = f"the mean of {weights}"
-    return f"{chosen}; began with {weights}" if run.recipe.training.epochs else weights
-
-
 def _toml(recipe: Recipe) -> str:
     return tomli_w.dumps(recipe.model_dump(exclude_none=True))
 
@@ -94,10 +78,12 @@ def _toml(recipe: Recipe) -> str:
 def _scores(run: Run) -> str:
     result = _evaluated(run)
     if not result:
-        return (
-            f"Dev BLEU-4 while training: {100 * run.meta['BLEU-4']:.1f}. `sat evaluate` before "
-            "`sat export` puts the scores of a split here."
+        known = (
+            f"Dev BLEU-4 while training: {100 * run.meta['BLEU-4']:.1f}"
+            if "BLEU-4" in run.meta
+            else "Not scored"
         )
+        return f"{known}. `sat evaluate` before `sat export` puts the scores of a split here."
     search = result["search"]
     rows = [
         f"| {recipe} | {_row(scores)} | "

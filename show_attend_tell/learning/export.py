@@ -117,7 +117,7 @@ def export_model(
             "data_set": features.layout,
             "recipe": run.recipe.model_dump(),
             "epoch": run.meta["epoch"],
-            "dev_BLEU-4": run.meta["BLEU-4"],
+            "dev_BLEU-4": run.meta.get("BLEU-4"),  # the mean of runs has none
             "scores": headline_scores(run),
             "versions": versions(),
         },

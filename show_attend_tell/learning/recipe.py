@@ -46,6 +46,12 @@ def _metric(name: str) -> str:
     return name
 
 
+def _epochs(count: int) -> int:
+    if count < 1:
+        raise ValueError("should be 1 or more (`sat average` makes the mean of runs)")
+    return count
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -113,8 +119,7 @@ class TrainingSection(_Section):
     average: Fraction = 0.0  # moving average of the weights, kept a step; 0.0: off
     # Which length comes next: in proportion to the captions left, or the authors' round-robin.
     length_order: Literal["random", "authors"] = "random"
-    # The most; `patience` usually ends it sooner. 0: what the run begins with is scored, no more.
-    epochs: NonNegativeInt = 20
+    epochs: Annotated[int, AfterValidator(_epochs)] = 20  # the most; `patience` may end it sooner
     # The dev score that chooses the best epoch, in the authors' tokens; the paper: BLEU.
     stop_on: Annotated[str, AfterValidator(_metric)] = "BLEU-4-bp"
     patience: PositiveInt = 3  # epochs without a better dev score before stopping

@@ -137,8 +137,7 @@ def _about(
         "Encoder": f"{features.encoder}, {rows} × {columns} places of {features.depth:,}",
         "Learned by": f"{recipe.training.optimiser} at {recipe.training.learning_rate:g}, "
         f"seed {recipe.training.seed}",
-        "Checkpoint": f"epoch {run.meta['epoch']}, best dev {recipe.training.stop_on}, "
-        f"{written:%d %B %Y}",
+        "Checkpoint": f"{run.origin}, {written:%d %B %Y}",
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
         "Search": f"beam {search.beam}, length power {search.length_power:g}, "
         f"{f'{search.votes} votes, ' if search.votes else ''}"

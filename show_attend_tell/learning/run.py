@@ -2,7 +2,7 @@
 
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ RECIPE, VOCABULARY, BEST, LAST = (
     "best.safetensors",
     "last.safetensors",
 )
+# What of a feature store a decoder depends on.
+FEATURES = ("encoder", "weights_hash", "preprocessing", "grid", "depth", "tuned")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Run:
     vocabulary: Vocabulary
     decoder: Teachable
     features: StoreIndex  # what the annotations must be
-    meta: dict[str, Any]  # score and epoch of the weights, versions
+    meta: dict[str, Any]  # score and epoch (0: the mean of runs) of the weights, versions
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
@@ -59,9 +61,32 @@ class Run:
         decoder.load_state_dict(tensors)
         return cls(folder, recipe, vocabulary, decoder.eval(), features, meta)
 
+    @property
+    def origin(self) -> str:
+        """Which weights these are, in words."""
+        chosen = f"chosen by dev {self.recipe.training.stop_on}, epoch {self.meta['epoch']}"
+        began_with = self.meta.get("start_from", [])
+        if not began_with:
+            return chosen
+        weights = mean_in_words(began_with)
+        return f"{chosen}; began with {weights}" if self.meta["epoch"] else weights
+
     def refuse_other_features(self, store: FeatureStore) -> None:
         """Refuse features that the model was not trained on."""
         refuse_other_features(self.folder, self.features, store)
+
+
+def mean_in_words(folders: Sequence[str]) -> str:
+    """What is the mean of these runs.
+
+    >>> mean_in_words(["runs/one", "runs/other", "runs/one"])
+    'the mean of the weights of one (2 of 3) and other (1 of 3)'
+    """
+    counts = Counter(Path(folder).name for folder in folders)
+    if len(folders) == 1:
+        return f"the weights of {Path(folders[0]).name}"
+    names = [f"{name} ({count} of {len(folders)})" for name, count in counts.items()]
+    return f"the mean of the weights of {' and '.join(names)}"
 
 
 def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teachable:
@@ -77,37 +102,23 @@ def is_tuned(name: str) -> bool:
     return name.startswith("upper.")
 
 
-def mean_weights(
-    folders: Sequence[Path], decoder: Teachable, store: FeatureStore, vocabulary: Vocabulary
+def weights_to_begin_with(
+    folder: Path, decoder: Teachable, store: FeatureStore, vocabulary: Vocabulary
 ) -> dict[str, Tensor]:
-    """The mean of runs' best weights, for a decoder of these features and words to begin with.
+    """A run's best weights, for a decoder of these features and words to begin with.
 
-    A run named twice counts twice. Of one that was trained on frozen stages the tuned stages are
-    still the encoder's own, as the decoder has them.
+    Of a run that was trained on frozen stages the tuned stages are still the encoder's own, as the
+    decoder has them.
     """
     own = decoder.state_dict()
+    run = Run.open(folder)
+    tuned = run.features.tuned or store.index.tuned
+    refuse_other_features(folder, run.features.model_copy(update={"tuned": tuned}), store)
+    refuse_other_words(run, vocabulary)
     stages = {name: tensor for name, tensor in own.items() if is_tuned(name)}
-    counts, states = Counter(folders), []
-    for folder in counts:
-        run = Run.open(folder)
-        tuned = run.features.tuned or store.index.tuned
-        refuse_other_features(folder, run.features.model_copy(update={"tuned": tuned}), store)
-        refuse_other_words(run, vocabulary)
-        state = stages | run.decoder.state_dict()
-        if {name: x.shape for name, x in state.items()} != {
-            name: x.shape for name, x in own.items()
-        }:
-            raise UserError(
-                "model.shape",
-                f"{folder}: its weights do not fit this recipe; give both the same [model], "
-                "but for attention and dropout",
-            )
-        states.append(state)
-    shares = [count / len(folders) for count in counts.values()]
-    return {
-        name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
-        for name in own
-    }
+    state = stages | run.decoder.state_dict()
+    refuse_other_shapes(folder, state, own)
+    return state
 
 
 def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encoder:
@@ -162,6 +173,13 @@ def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Reci
             f"{folder}: holds a run already; add --resume to go on with it, or name another folder",
         )
     own = open_recipe(folder)
+    last = folder / LAST
+    if (folder / BEST).exists() and not (last.exists() or checkpoint.previous_of(last).exists()):
+        raise UserError(
+            "model.missing",
+            f"{folder}: has weights, but no state of training to go on with, as a mean of runs has "
+            f"none; train another run with --start-from {folder}",
+        )
     if recipe is not None and recipe != own:
         raise UserError(
             "run.recipe",
@@ -219,9 +237,23 @@ def refuse_other_words(run: Run, vocabulary: Vocabulary) -> None:
         )
 
 
+def refuse_other_shapes(
+    folder: Path, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> None:
+    """Refuse a run's weights where those of other sizes are wanted."""
+    if {name: x.shape for name, x in state.items()} != {
+        name: x.shape for name, x in wanted.items()
+    }:
+        raise UserError(
+            "model.shape",
+            f"{folder}: its weights have other shapes than these; give both runs the same [model], "
+            "but for attention and dropout",
+        )
+
+
 def refuse_other_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
     """Refuse features of another encoder, other weights or another preprocessing."""
-    for name in ("encoder", "weights_hash", "preprocessing", "grid", "depth", "tuned"):
+    for name in FEATURES:
         wanted, found = getattr(trained_on, name), getattr(store.index, name)
         if wanted != found:
             raise UserError(

@@ -42,10 +42,10 @@ from show_attend_tell.learning.run import (
     begin_or_resume,
     decoder_for,
     is_tuned,
-    mean_weights,
     refuse_other_features,
     refuse_other_vocabulary,
     versions,
+    weights_to_begin_with,
 )
 from show_attend_tell.learning.sheets import draw_sheet
 from show_attend_tell.learning.tally import Tally
@@ -73,7 +73,7 @@ def train(
     recipe: Recipe | None,
     *,
     resume: bool = False,
-    start_from: Sequence[Path] = (),
+    start_from: Path | None = None,
     watch: Sequence[Callable[[Event], None]] = (),
 ) -> None:
     """Train a model into a run folder, or go on with one.
@@ -89,8 +89,7 @@ def train(
     resume
         Go on where the run stopped; without it a folder that holds a run is refused.
     start_from
-        Other runs whose best weights a new run begins with, such as a soft one for a hard one: with
-        the mean of several, in which one named twice counts twice.
+        Another run whose best weights a new run begins with, such as a soft one for a hard one.
     watch
         Each hears every event, and one called "progress" after each step.
 
@@ -116,7 +115,7 @@ class Trainer:
         store: FeatureStore,
         folder: Path,
         recipe: Recipe,
-        start_from: Sequence[Path],
+        start_from: Path | None,
         watch: Sequence[Callable[[Event], None]],
     ) -> None:
         self.store, self.folder, self.recipe, self.watch = store, folder, recipe, watch
@@ -133,9 +132,9 @@ class Trainer:
             torch.manual_seed(recipe.training.seed)
             self.decoder = decoder_for(recipe.model, store.index, len(self.vocabulary))
         is_new = not (folder / RECIPE).exists()
-        self.began_with = [str(folder) for folder in start_from]
+        self.began_with = [str(start_from)] if start_from else []
         if is_new and start_from:
-            weights = mean_weights(start_from, self.decoder, store, self.vocabulary)
+            weights = weights_to_begin_with(start_from, self.decoder, store, self.vocabulary)
             self.decoder.load_state_dict(weights)
         self.optimiser = _optimiser(self.decoder, recipe.training)
         self.average = (
@@ -188,8 +187,6 @@ class Trainer:
             }
         )
         with asked_to_stop() as asked:
-            if not training.epochs and not self.place.epoch:
-                self._judge()  # what it begins with is all there is
             while not (reason := self._reason_to_stop()):
                 self._epoch(asked)
                 self._judge()

@@ -1,0 +1,95 @@
+"""The mean of several runs' weights, as a run of its own (model soups, Wortsman et al. 2022)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import cannot_write, write_json_lines, write_text
+from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.learning.run import (
+    BEST,
+    FEATURES,
+    RECIPE,
+    VOCABULARY,
+    Run,
+    mean_in_words,
+    refuse_other_shapes,
+    refuse_other_words,
+    versions,
+)
+
+
+def average_runs(folders: Sequence[Path], out: Path) -> str:
+    """Make a run whose weights are the mean of other runs' best weights.
+
+    Parameters
+    ----------
+    folders
+        Runs of the same features, vocabulary and sizes; one named twice counts twice. The first
+        gives the recipe.
+    out
+        The run folder to make. It has no state of training, only weights: it can be evaluated,
+        exported and started from, not resumed.
+
+    Returns
+    -------
+    str
+        The mean of what, in words.
+
+    Raises
+    ------
+    UserError
+        Runs that do not go together, or a folder that holds a run.
+    """
+    if (out / RECIPE).exists():
+        raise UserError("run.exists", f"{out}: holds a run already; name another folder")
+    if len(set(folders)) < 2:
+        raise UserError("request.bad", "a mean needs two different runs or more; name another")
+    runs = [Run.open(folder) for folder in dict.fromkeys(folders)]
+    first = runs[0]
+    states = [run.decoder.state_dict() for run in runs]
+    for run, state in zip(runs[1:], states[1:], strict=True):
+        _refuse_other_features(run, first)
+        refuse_other_words(run, first.vocabulary)
+        refuse_other_shapes(run.folder, state, states[0])
+
+    counts = Counter(folders)
+    shares = [counts[run.folder] / len(folders) for run in runs]
+    mean = {
+        name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
+        for name in states[0]
+    }
+    first.decoder.load_state_dict(mean)  # which gives them back their types
+    names = [str(folder) for folder in folders]
+    words = mean_in_words(names)
+    meta = {
+        "vocabulary": first.vocabulary.sha256,
+        "features": first.features.model_dump(),
+        "recipe": first.recipe.model_dump(),
+        "start_from": names,
+        "epoch": 0,
+        "versions": versions(),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    with RunLock(out):
+        first.vocabulary.save(out / VOCABULARY)
+        checkpoint.save(out / BEST, first.decoder.state_dict(), meta)
+        write_json_lines(out / "log.jsonl", [{"event": "stop", "step": 0, "reason": words}])
+        write_text(out / RECIPE, first.recipe.to_toml())  # last: it says that the rest is there
+    return words
+
+
+def _refuse_other_features(run: Run, first: Run) -> None:
+    for name in FEATURES:
+        found, wanted = getattr(run.features, name), getattr(first.features, name)
+        if found != wanted:
+            raise UserError(
+                "model.features",
+                f"{run.folder}: was trained on other features than {first.folder} ({name} is "
+                f"{found}, not {wanted}); only runs of the same features have a mean",
+            )
