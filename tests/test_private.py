@@ -115,5 +115,5 @@ def test_learning_keeps_to_itself(exported_folder: Path, tmp_path: Path) -> None
     sat("evaluate", "run/model", "photos", "--split", "dev", "--out", "told", left=told)
 
     seen = watch(tmp_path, *SAT, "tune", "store", "study", "--recipe", "recipe.toml", *TWO_TRIALS)
-    assert {"work/study/study.db", "work/study/what-mattered.png"} <= set(seen.left)
+    assert {"work/study/study.db", "work/study/slices.png"} <= set(seen.left)
     assert_private(seen, [one for name in seen.left if (one := name[5:]).startswith("study/")])

@@ -281,12 +281,13 @@ def tune(
     set_: SetOption = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Try values of a recipe's keys for the best dev score; the same command goes on after a stop.
+    """Tune a recipe's hyper-parameters by dev score; the same command continues after a stop.
 
     Each trial is a training run. One that after two epochs or more is worse than half of the
-    finished trials were then is given up. The study folder gets `best.toml`, a recipe for
-    `sat train`, `trials.csv`, `what-mattered.png`, and a run folder for each trial; weights are
-    kept of the best trial alone. The score is `training.stop_on`.
+    finished trials were then is pruned. The study folder gets `best.toml`, a recipe for
+    `sat train`, `trials.csv`, `history.png`, `slices.png` (the score against each key), after
+    eight finished trials `what-mattered.png`, and a run folder for each trial; weights are kept of
+    the best trial alone. The score is `training.stop_on`.
 
     Searched unless --search says otherwise, but for what --set fixes: training.learning_rate
     1e-4..2e-3 in factors, training.label_smoothing 0..0.2, model.dropout 0.2..0.7, model.hidden
@@ -312,18 +313,18 @@ def tune(
     if threads:
         torch.set_num_threads(threads)
     chosen = load_recipe(recipe or DEFAULT_RECIPE, set_ or [])
-    space = tuning.read_space(search or tuning.usual_search(set_ or []))
+    space = tuning.read_space(search or [], set_ or [])
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     where = terminal.plain(study)
-    say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command goes on")
+    say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command continues")
     try:
         with closing(terminal.TuningProgress(say)) as show:
-            best = tuning.tune(opened, study, chosen, space, trials=trials, watch=[show])
+            best = tuning.tune(opened, study, chosen, space, trials, show)
     except KeyboardInterrupt:
-        say.print("stopped; the same command goes on")
+        say.print("stopped; the same command continues")
         raise
-    say.print(f"every trial is in {where}/{tuning.TRIALS}, what mattered in {where}/{tuning.CHART}")
+    say.print(f"every trial is in {where}/{tuning.TRIALS}, drawn in {where}/{tuning.SLICES}")
     if best is None:
         say.print("no trial came to its end, so there is no best recipe; see why in the former")
         raise typer.Exit(1)
