@@ -8,7 +8,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
@@ -79,23 +79,34 @@ def parse(
         raise bad_row(where, problem) from error
 
 
-def table(path: Path) -> tuple[int, list[str], Iterator[tuple[int, dict[str, str]]]]:
+def table(
+    path: Path, separator: str | None = None, header: Sequence[str] | None = None
+) -> tuple[int, list[str], Iterator[tuple[int, dict[str, str]]]]:
     """Read a table, separated by tabs if its name ends in .tsv, else by commas.
+
+    Parameters
+    ----------
+    separator
+        What separates the columns, if something else.
+    header
+        The names of the columns, if the first line does not give them.
 
     Returns
     -------
     The line of the header, its columns in lower case, and the rows that are not blank, each with
     the number of the line on which it begins.
     """
-    rows = _cells(path)
-    first, header = next(rows, (1, []))
+    separator = separator or ("\t" if ".tsv" in path.suffixes else ",")
+    rows = _cells(path, separator)
+    first, header = (1, header) if header else next(rows, (1, []))
     columns = [column.strip().lower() for column in header]
 
     def by_column() -> Iterator[tuple[int, dict[str, str]]]:
         for number, row in rows:
             if len(row) != len(columns):
                 problem = f"expected {len(columns)} columns, found {len(row)}"
-                remedy = 'put "quotes" round a caption that holds a comma'
+                holds = {",": "a comma", ";": "a semicolon"}.get(separator, "a tab")
+                remedy = f'put "quotes" round a caption that holds {holds}'
                 raise bad_row(f"{path}, line {number}", f"{problem}; {remedy}")
             yield number, dict(zip(columns, row, strict=True))
 
@@ -135,13 +146,13 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
         raise UserError("data.unreadable", f"{path}: {problem}") from error
 
 
-def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the number of the line on which each begins."""
     ended = (line + "\n" for _, line in lines(path))
-    if ".tsv" in path.suffixes:  # quotes are text there, and a row is a line
+    if separator == "\t" and ".csv" not in path.suffixes:  # quotes are text, and a row is a line
         reader = csv.reader(ended, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(ended, strict=True)
+        reader = csv.reader(ended, delimiter=separator, strict=True)
     while True:
         number = reader.line_num + 1
         try:

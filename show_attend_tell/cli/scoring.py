@@ -18,7 +18,7 @@ from show_attend_tell.cli.options import (
 from show_attend_tell.errors import UserError, printable
 
 if TYPE_CHECKING:
-    from show_attend_tell.scoring.reading import References
+    from show_attend_tell.scoring.reading import Columns, References
 
 
 @app.command()
@@ -86,6 +86,20 @@ def score(
         str | None,
         typer.Option(help="Of a data set: train, dev or test.", show_default="test"),
     ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or JSON key of the picture's id, in the files that have it.",
+            show_default="image_id, file_name, id, ...",
+        ),
+    ] = None,
+    caption_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or JSON key of the caption, in the files that have it.",
+            show_default="caption, prediction, references, ...",
+        ),
+    ] = None,
     training: Annotated[
         Path | None,
         typer.Option(
@@ -118,22 +132,31 @@ def score(
     """
     from show_attend_tell import terminal
     from show_attend_tell.files import write_json_lines
-    from show_attend_tell.scoring import reading, report
+    from show_attend_tell.scoring import pairing, reading, report
 
     if json and markdown:
         raise UserError("request.output", "--json and --markdown exclude each other; give one")
-    people, learned = _references(references, split)
+    if against == candidates:
+        raise UserError("request.against", f"{against}: compare with another file than this one")
+    columns = reading.Columns(id_column, caption_column)
+    people, learned = _references(references, split, columns)
     if training:
-        taught, known = _references([training], "train" if _is_data_set(training) else None)
+        asked = "train" if _is_data_set(training) else None
+        taught, known = _references([training], asked, columns)
         learned = known or [text for own in taught.captions.values() for text in own]
     notes = list(people.notes)
     systems = {}
+    taken = set(people.columns)
     for path in (candidates, against) if against else (candidates,):
-        captions, more = reading.pair(reading.read_candidates(path), people)
-        systems[printable(str(path))] = captions
+        told = reading.read_candidates(path, columns)
+        taken |= told.columns
+        captions, more = pairing.pair(told, people)
+        systems[printable(told.source)] = captions
         notes += more
-    if against and len(systems) == 1:
-        raise UserError("request.against", f"{against}: compare with another file than this one")
+    for option, name in (("--id-column", id_column), ("--caption-column", caption_column)):
+        if name and name.lower() not in taken:
+            problem = f"{option} {name}: no file has such a column"
+            raise UserError("request.column", f"{problem}; leave it out, or name one that is there")
     metrics, lack = (metric, None) if metric else report.choose_metrics()
     for note in [*notes, *([f"METEOR is left out. {lack}"] if lack else [])]:
         terminal.remark(note)
@@ -166,7 +189,9 @@ def _is_data_set(path: Path) -> bool:
     return names_splits(path)
 
 
-def _references(paths: list[Path], split: str | None) -> "tuple[References, list[str] | None]":
+def _references(
+    paths: list[Path], split: str | None, columns: "Columns"
+) -> "tuple[References, list[str] | None]":
     """What people said; of a data set that of one split, and also what is to be learned from."""
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.data.layouts import load_dataset
@@ -174,7 +199,7 @@ def _references(paths: list[Path], split: str | None) -> "tuple[References, list
 
     path = paths[0]
     if split is None and (len(paths) > 1 or not _is_data_set(path)):
-        return read_references(paths), None
+        return read_references(paths, columns), None
     if len(paths) > 1 or (path.is_file() and is_text(path) and not _is_data_set(path)):
         raise UserError("request.split", f"{path}: text has no splits; leave --split out")
     notes: tuple[str, ...] = ()

@@ -1,28 +1,49 @@
-"""Captions to be scored and their references: read from files, and each caption put to its picture.
+"""Captions to be scored and their references, read from files.
 
-A file is read by the ending of its name: `.jsonl`, `.json`, `.csv` and `.tsv` hold rows with an id
-and a caption, anything else is text, a caption a line. What could shift captions against pictures
-is an error; what is left out or odd is counted in the notes.
+The ending of a name tells JSON, JSON Lines and tables; of another name, and of standard input, the
+first lines tell. What is none of these is text, a caption a line. What JSON holds is recognised by
+its shape (`_SHAPES`). What was taken for what is in the notes, where it is not obvious.
 """
 
+import csv
+import json
+import math
 import re
-import unicodedata
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
+from pydantic import RootModel
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.rows import bad_row, lines, parse, read_whole, short, table
+from show_attend_tell.rows import MOST_BYTES, bad_row, lines, parse, read_whole, short, table
+
+STANDARD_INPUT = Path("-")
 
 # Before `id`: in COCO's annotations that is the number of the caption, not of the picture.
-_ID_COLUMNS = ("image_id", "picture", "image", "file", "filename", "file_name", "id")
-_CAPTION_COLUMNS = ("caption", "captions", "references")
-_EXPECTED = 'write rows such as {"id": "1.jpg", "caption": "a dog"}'
+_IDS = ("image_id", "picture", "image", "file", "filename", "file_name", "id")
+_CAPTIONS = ("caption", "captions", "generated_text", "prediction", "predictions")
+_REFERENCES = ("references", "captions", "caption")
+_ALL_TEXTS = frozenset((*_CAPTIONS, *_REFERENCES))
+_ROW = '{"id": "1.jpg", "caption": "a dog"}'
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_PICTURE_OR_NUMBER = re.compile(r"\d+|.+\.(?:jpe?g|png|webp|gif|bmp|tiff?)", re.IGNORECASE)
 
-# What models write for a word they do not know, or for the end of a sentence.
-_MARKS = re.compile(r"</?(?:unk|start|end|pad|bos|eos|s)>", re.IGNORECASE)
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns, or keys of JSON, that are taken before those with the usual names."""
+
+    id: str | None = None
+    caption: str | None = None
+
+
+_USUAL = Columns()
 
 
 @dataclass(frozen=True)
@@ -30,9 +51,10 @@ class Candidates:
     """One caption a picture, as a file gave them."""
 
     source: str  # how messages call it
-    captions: Mapping[str, str]  # by id; by number of the line where there are no ids
+    captions: Mapping[str, str]  # by id; by number where there are no ids
     has_ids: bool = True
     notes: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()  # those that were taken, in lower case
 
 
 @dataclass(frozen=True)
@@ -42,11 +64,13 @@ class References:
     Parameters
     ----------
     captions
-        By id, at least one each; by number of the line where there are no ids.
+        By id, at least one each; by number where there are no ids.
     names
         File names of pictures whose ids are something else.
     has_order
         Whether the order of pictures means something, so that captions without ids may follow it.
+    columns
+        Those that were taken, in lower case.
     """
 
     source: str
@@ -55,329 +79,406 @@ class References:
     has_ids: bool = True
     has_order: bool = True
     notes: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file of that name is read as text, a caption a line."""
-    return _ending(path) not in (".jsonl", ".json", ".csv", ".tsv")
+    """Whether a file's name does not say that it is anything but text."""
+    return _ending(path) not in _FORMS
 
 
-def read_candidates(path: Path) -> Candidates:
-    """Read one caption a picture."""
+def name_of(path: Path) -> str:
+    """How messages call a file of captions."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+def read_candidates(path: Path, columns: Columns = _USUAL) -> Candidates:
+    """Read one caption a picture; the path may be `STANDARD_INPUT`."""
     if path.is_dir():
         remedy = f"give a file of captions, such as {path / 'captions.jsonl'}"
         raise UserError("data.unreadable", f"{path}: this is a folder; {remedy}")
-    if is_text(path):
-        texts = _text_lines(path)
-        said = [text for text in texts if text.strip()]
-        if said and all("\t" in text for text in said):
-            problem = "every line holds a tab, so these are not just captions"
-            remedy = (
-                "a table needs a header and a name that ends in .tsv; or use `sat caption --json`"
-            )
-            raise bad_row(f"{path}, line 1", f"{problem}; {remedy}")
-        captions = {str(number): text for number, text in enumerate(texts, start=1)}
-        return Candidates(str(path), captions, has_ids=False)
+    file = _read(path, columns, _CAPTIONS)
     found: dict[str, str] = {}
     places: dict[str, str] = {}
     repeated = 0
-    for place, row in _rows(path):
-        if not isinstance(row.captions, str):
-            problem = f"a list of captions of picture {short(row.id)}; give one, as text"
-            raise bad_row(f"{path}, {place}", problem)
-        if found.setdefault(row.id, row.captions) != row.captions:
-            problem = (
-                f"another caption of picture {short(row.id)}, which has one in {places[row.id]}"
+    for number, (place, id_, texts) in enumerate(file.entries, start=1):
+        id_ = id_ or str(number)
+        if len(texts) != 1:
+            problem = f"{count(len(texts), 'caption')} of picture {short(id_)}; give one, as text"
+            raise bad_row(f"{file.source}, {place}", problem)
+        if found.setdefault(id_, texts[0]) != texts[0]:
+            problem = f"another caption of picture {short(id_)}, which has one in {places[id_]}"
+            raise UserError(
+                "data.duplicate", f"{file.source}, {place}: {problem}; keep one of them"
             )
-            raise UserError("data.duplicate", f"{path}, {place}: {problem}; keep one of them")
-        if places.setdefault(row.id, place) != place:
+        if places.setdefault(id_, place) != place:
             repeated += 1
-    _refuse_none(path, found)
-    notes = [f"{path}: ignored {_count(repeated, 'row')} given twice."] if repeated else []
-    return Candidates(str(path), found, notes=tuple(notes))
+    if repeated:
+        file.notes.append(f"{file.source}: ignored {count(repeated, 'row')} given twice.")
+    return Candidates(
+        file.source, found, file.has_ids, tuple(file.notes), columns=frozenset(file.taken)
+    )
 
 
-def read_references(paths: Sequence[Path]) -> References:
-    """Read references: one file of rows, COCO's annotations, or text files side by side."""
+def read_references(paths: Sequence[Path], columns: Columns = _USUAL) -> References:
+    """Read references: one file of any layout, or several side by side, line i for picture i."""
     source = ", ".join(map(str, paths))
-    gathered: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
-    if all(map(is_text, paths)):
-        for texts in _side_by_side(paths):
-            for number, text in enumerate(texts, start=1):
-                gathered.setdefault(str(number), []).append(text)
-        return _without_blank(source, gathered, names, has_ids=False)
-    if len(paths) > 1:
+    if STANDARD_INPUT in paths:
+        problem = "standard input is read as captions, not as references"
+        raise UserError("request.references", f"{problem}; give the references as a file")
+    files = [_read(path, columns, _REFERENCES) for path in paths]
+    first = files[0]
+    if len(files) > 1 and any(file.has_ids for file in files):
         problem = "several files of references must all be text, line i for picture i"
         raise UserError("request.references", f"{source}: {problem}; give one file of another kind")
-    (path,) = paths
-    if _ending(path) == ".json" and not _is_array(content := read_whole(path)):
-        coco = parse(
-            _CocoFile, content, path, expected="give COCO's annotations, or a list of rows"
-        )
-        names = {picture.id: picture.file_name for picture in coco.images}
-        gathered = {id_: [] for id_ in names}
-        rows: Iterable[tuple[str, _Row]] = (("", row) for row in coco.annotations)
-    else:
-        rows = _rows(path)
-    for _, row in rows:
-        more = [row.captions] if isinstance(row.captions, str) else row.captions
-        gathered.setdefault(row.id, []).extend(more)
-    _refuse_none(path, gathered)
-    return _without_blank(source, gathered, names, has_ids=True)
-
-
-def pair(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
-    """Put each caption to its picture.
-
-    Ids are compared as text first, so that 7 and "7" are the same. Where that does not find every
-    picture, file names are compared without folders, then without endings, then by the number in
-    COCO's file names (`COCO_val2014_000000391895.jpg` is 391895); the first of these that finds
-    most is taken, for all captions alike.
-
-    Returns
-    -------
-    captions
-        By the ids of the references, in their order.
-    notes
-        How they were matched, and what was left out or is odd.
-    """
-    if candidates.has_ids and references.has_ids:
-        captions, notes = _by_names(candidates, references)
-    else:
-        captions, notes = _by_order(candidates, references)
-    which = "picture" if references.has_ids else "line"
-    for problem, ids in (
-        ("empty and scored as such", [i for i, text in captions.items() if not text.strip()]),
-        (
-            "told with a model's own marks such as <unk>, scored as words",
-            [i for i, text in captions.items() if _MARKS.search(text)],
-        ),
-    ):
-        if ids:
-            number = _count(len(ids), "caption")
-            are = "is" if len(ids) == 1 else "are"
-            where = f"{which}{'' if len(ids) == 1 else 's'} {_some(ids)}"
-            notes.append(f"{candidates.source}: {number} {are} {problem} ({where}).")
-    return captions, [*candidates.notes, *notes]
-
-
-def _by_order(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
-    if candidates.has_ids:
-        problem = f"captions with ids cannot be put to {references.source}, whose lines have none"
-        remedy = "give both as text in the same order, or both with ids"
-        raise UserError("score.no_ids", f"{candidates.source}: {problem}; {remedy}")
-    if not references.has_order:
-        problem = f"lines of text have no ids, and the pictures of {references.source} no order"
-        remedy = "give the captions with ids, in .jsonl or .csv"
-        raise UserError("score.no_ids", f"{candidates.source}: {problem}; {remedy}")
-    texts, ids = list(candidates.captions.values()), list(references.captions)
-    if len(texts) != len(ids):
-        what = "pictures" if references.has_ids else "lines"
-        remedy = "line i must be the caption of picture i"
-        if not texts[-1].strip():
-            remedy += f"; the last line of {candidates.source} is blank"
-        raise UserError(
-            "data.lines",
-            f"{candidates.source} has {len(texts):,} lines and "
-            f"{references.source} has {len(ids):,} {what}; {remedy}",
-        )
-    notes = []
-    if references.has_ids:
-        taken = f"in the order of {references.source}, from {short(ids[0])} to {short(ids[-1])}"
-        notes.append(f"{candidates.source}: its lines have no ids and were taken {taken}.")
-    return dict(zip(ids, texts, strict=True)), notes
-
-
-def _file_name(name: str) -> str:
-    """Without folders; composed and decomposed accents are the same."""
-    return unicodedata.normalize("NFC", re.split(r"[/\\]", name)[-1])
-
-
-def _stem(name: str) -> str:
-    return PurePath(_file_name(name)).stem
-
-
-def _coco_number(name: str) -> str:
-    found = re.fullmatch(r"(?:COCO_[a-z]+\d{4}_)?0*(\d+)", _stem(name))
-    return found[1] if found else name
-
-
-_WAYS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("by id", str),
-    ("by file name", _file_name),
-    ("by file name without its ending", _stem),
-    ("by COCO's number", _coco_number),
-)
-
-
-def _by_names(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
-    total = len(references.captions)
-    way, found = "", dict[str, list[str]]()  # id of a picture -> ids of its captions
-    for name, key in _WAYS:
-        names = references.names if key is not str else {}
-        pictures = {key(names.get(id_, id_)): id_ for id_ in references.captions}
-        if len(pictures) < total:
-            continue  # two pictures would become one
-        here: dict[str, list[str]] = {}
-        for id_ in candidates.captions:
-            if (picture := pictures.get(key(id_))) is not None:
-                here.setdefault(picture, []).append(id_)
-        if not way or len(here) > len(found):
-            way, found = name, here
-        if len(found) == total:
-            break
-    _refuse_misfits(candidates, references, found)
-    notes = []
-    if way != "by id":
-        first = next(iter(references.captions))
-        example = f"{short(found[first][0])} is {short(first)}"
-        notes.append(f"{candidates.source}: matched with the references {way} ({example}).")
-    if extra := len(candidates.captions) - total:
-        known = {id_ for (id_,) in found.values()}
-        some = _some([id_ for id_ in candidates.captions if id_ not in known])
-        what = f"{_count(extra, 'caption')} of pictures without references"
-        notes.append(f"{candidates.source}: left out {what} ({some}).")
-    return {id_: candidates.captions[found[id_][0]] for id_ in references.captions}, notes
-
-
-def _refuse_misfits(
-    candidates: Candidates, references: References, found: Mapping[str, Sequence[str]]
-) -> None:
-    for picture, ids in found.items():
-        if len(ids) > 1:
-            problem = f"{_some([short(id_) for id_ in ids])} are captions of one picture"
+    gathered: dict[str, list[str]] = {id_: [] for id_ in first.names}
+    for file in files:
+        if len(file.entries) != len(first.entries):
             raise UserError(
-                "data.duplicate",
-                f"{candidates.source}: {problem} ({short(picture)}); keep one of them",
+                "data.lines",
+                f"{first.source} has {len(first.entries):,} lines and "
+                f"{file.source} has {len(file.entries):,} lines; "
+                "line i of each must be a reference of picture i",
             )
-    if not found:
-        there, here = (short(next(iter(one.captions))) for one in (candidates, references))
-        problem = f"no caption's id is one of {references.source}: {there} here, {here} there"
-        raise UserError("score.ids", f"{candidates.source}: {problem}; give both the same ids")
-    if missing := [id_ for id_ in references.captions if id_ not in found]:
-        number = f"{len(missing):,} of the {len(references.captions):,} pictures"
-        problem = f"no caption of {number} of {references.source} ({_some(missing)})"
-        remedy = "caption them too, or leave their references out"
-        raise UserError("score.missing", f"{candidates.source}: {problem}; {remedy}")
+        for number, (_, id_, texts) in enumerate(file.entries, start=1):
+            gathered.setdefault(id_ or str(number), []).extend(texts)
+    captions = {
+        id_: kept
+        for id_, found in gathered.items()
+        if (kept := [text for text in found if text.strip()])
+    }
+    notes = [note for file in files for note in file.notes]
+    if blank := sum(map(len, gathered.values())) - sum(map(len, captions.values())):
+        notes.append(f"{source}: left out {count(blank, 'blank reference')}.")
+    if bare := [id_ for id_ in gathered if id_ not in captions]:
+        which = "picture" if first.has_ids else "line"
+        problem = f"{count(len(bare), which)} without any reference ({some(bare)})"
+        # In order a picture cannot be left out: those after it would move up.
+        if not first.has_ids or not captions:
+            raise UserError("score.no_reference", f"{source}: {problem}; give each at least one")
+        notes.append(f"{source}: left out {problem}.")
+    return References(
+        source,
+        captions,
+        first.names,
+        has_ids=first.has_ids,
+        has_order=not bare,
+        notes=tuple(notes),
+        columns=frozenset().union(*(file.taken for file in files)),
+    )
 
 
-# Reading files.
+def count(number: int, noun: str) -> str:
+    """So many of a thing, in words."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-class _Row(BaseModel):
-    """A picture and its caption, or in JSON a list of them."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-    id: str = Field(validation_alias=AliasChoices(*_ID_COLUMNS), min_length=1)
-    captions: str | list[str] = Field(validation_alias=AliasChoices(*_CAPTION_COLUMNS))
+def some(ids: Sequence[str]) -> str:
+    """The first three."""
+    return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
 
 
-class _RowsFile(RootModel[list[_Row]]):
-    pass
+# A file, read entry by entry.
 
 
-class _CocoPicture(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-    id: str
-    file_name: str
+class _Entry(NamedTuple):
+    place: str
+    id: str | None  # None where the order says which picture is meant
+    texts: list[str]
 
 
-class _CocoFile(BaseModel):
-    images: list[_CocoPicture]
-    annotations: list[_Row]
+@dataclass
+class _File:
+    """A file while it is read: which names are looked for in it, and what was found."""
+
+    path: Path
+    source: str
+    ids: tuple[str, ...]
+    captions: tuple[str, ...]
+    entries: list[_Entry] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)  # file names, by id
+    notes: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+
+    @property
+    def has_ids(self) -> bool:
+        return self.entries[0].id is not None
+
+    def keys(self, found: Collection[str], place: str) -> tuple[str | None, str]:
+        """Choose the columns of the id, if there is one, and of the caption."""
+        id_ = next((name for name in self.ids if name in found), None)
+        caption = next((name for name in self.captions if name in found), None)
+        if caption is None:
+            raise self.wrong(place, _not_among("caption", self.captions, found))
+        # What else is there may be the id, and the order something else.
+        if id_ is None and not (_ALL_TEXTS | {caption}).issuperset(found):
+            raise self.wrong(place, _not_among("id", self.ids, found))
+        self.taken |= {caption} if id_ is None else {caption, id_}
+        return id_, caption
+
+    def entry(self, place: str, value: object) -> _Entry:
+        """Read a row with its keys, or what stands for a caption without an id."""
+        if not isinstance(value, dict):
+            return _Entry(place, None, self.texts(place, value))
+        row = {key.lower(): one for key, one in value.items()}
+        id_key, caption_key = self.keys(row, place)
+        id_ = None if id_key is None else self.id(place, row[id_key])
+        return _Entry(place, id_, self.texts(place, row[caption_key]))
+
+    def id(self, place: str, value: object) -> str:
+        """Read a number or text; 7, 7.0 and "7" are the same."""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        is_number = isinstance(value, int | float) and math.isfinite(value)
+        text = str(value).strip() if isinstance(value, str) or is_number else ""
+        if not text or isinstance(value, bool):
+            problem = f"{'null' if value is None else short(value)} is no id of a picture"
+            raise self.wrong(place, f"{problem}; give each caption its picture's name or number")
+        return text
+
+    def texts(self, place: str, value: object) -> list[str]:
+        """Read a caption, a list of them, or a list of rows with one each."""
+        texts = []
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                row = {key.lower(): text for key, text in one.items()}
+                one = row[self.keys({*row} & {*self.captions} or row, place)[1]]
+            if not isinstance(one, str):
+                problem = f"{'null' if one is None else short(one)} is no caption"
+                raise self.wrong(place, f"{problem}; write text, such as {_ROW}")
+            texts.append(one)
+        return texts
+
+    def wrong(self, place: str, problem: str) -> UserError:
+        return bad_row(f"{self.path}, {place}", problem)
+
+
+def _read(path: Path, columns: Columns, captions: tuple[str, ...]) -> _File:
+    """Read the whole file; the captions' usual names depend on whose captions they are."""
+    asked = [(name.lower(),) if name else () for name in (columns.id, columns.caption)]
+    with _regular(path) as regular:
+        file = _File(regular, name_of(path), (*asked[0], *_IDS), (*asked[1], *captions))
+        form = _FORMS.get(_ending(path)) or _recognise(file)
+        file.entries += form(file)
+    if not file.entries:
+        problem = "there are no captions in this file; fill it first"
+        raise UserError("data.empty", f"{file.source}: {problem}")
+    for place, id_, _ in file.entries:
+        if (id_ is not None) != file.has_ids:
+            problem = "no id, unlike the first" if file.has_ids else "an id, unlike the first"
+            raise bad_row(f"{file.source}, {place}", f"{problem}; give each caption one, or none")
+    return file
+
+
+@contextmanager
+def _regular(path: Path) -> Iterator[Path]:
+    """Give a file that can be opened again: what comes through a pipe is first copied."""
+    is_input = path == STANDARD_INPUT
+    if not is_input and (path.is_file() or not path.exists()):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, path.name)
+        try:
+            with nullcontext(sys.stdin.buffer) if is_input else path.open("rb") as stream:
+                copy.write_bytes(stream.read(MOST_BYTES + 1))  # one more is refused later
+        except (OSError, AttributeError) as error:  # there may be no standard input at all
+            problem = f"cannot be read ({error}); give a file"
+            raise UserError("data.unreadable", f"{name_of(path)}: {problem}") from error
+        try:
+            yield copy
+        except UserError as error:
+            said = str(error).replace(str(copy), name_of(path))
+            raise UserError(error.code, said) from error
+
+
+def _not_among(what: str, names: Iterable[str], found: Iterable[str]) -> str:
+    problem = f"no {what}: expected one of {', '.join(names)}, found {short(', '.join(found))}"
+    return f"{problem}; name yours with --{what}-column"
+
+
+class _Json(RootModel[Any]):
+    """Anything; what is in it is looked at here."""
+
+
+# Forms of files: how entries are found in one.
+
+
+def _text(file: _File) -> Iterator[_Entry]:
+    for number, line in lines(file.path):
+        yield _Entry(f"line {number}", None, [line])
+
+
+def _json_lines(file: _File) -> Iterator[_Entry]:
+    for number, line in lines(file.path):
+        if line.strip():
+            value = parse(_Json, line.encode(), file.path, number, expected=f"write {_ROW}").root
+            yield file.entry(f"line {number}", value)
+
+
+def _json(file: _File) -> Iterator[_Entry]:
+    raw = read_whole(file.path)
+    content = parse(_Json, raw, file.path).root
+    for shape in _SHAPES:
+        if (entries := shape(file, content)) is not None:
+            break
+    else:
+        problem = f"no captions were recognised in {short(content)}"
+        raise bad_row(str(file.path), f"{problem}; give a list of rows such as {_ROW}")
+    if shape is _by_id:
+        pairs = json.loads(raw, object_pairs_hook=list, parse_int=str)
+        ((name, times),) = Counter(name for name, _ in pairs).most_common(1) or [("", 0)]
+        if times > 1:
+            problem = f"picture {short(name)} is there {times} times; keep one"
+            raise UserError("data.duplicate", f"{file.path}: {problem}")
+    yield from entries
+
+
+def _table(file: _File) -> Iterator[_Entry]:
+    head = _first_lines(file.path)[0]
+    usual = "\t" if ".tsv" in file.path.suffixes else ","
+    separators = sorted(_SEPARATORS, key=usual.__ne__)  # the usual one first
+    by = next((one for one in separators if _names(head, one) & {*file.captions}), None)
+    header = None
+    if by is None and (by := _separator_without_header(head)):
+        header = ["id", "caption"]
+        picture, caption = map(short, _cells(head, by))
+        what = f"no header; took {picture} as a picture and {caption} as its caption"
+        file.notes.append(f"{file.source}: {what}, and so on.")
+    elif by and by != usual:
+        file.notes.append(f"{file.source}: took columns as separated by {_SEPARATORS[by]}.")
+    first, columns, rows = table(file.path, by or usual, header)
+    if columns:
+        file.keys(columns, f"line {first}")
+    for number, row in rows:
+        yield file.entry(f"line {number}", row)
+
+
+_FORMS: dict[str, Callable[[_File], Iterator[_Entry]]] = {
+    ".jsonl": _json_lines,
+    ".json": _json,
+    ".csv": _table,
+    ".tsv": _table,
+}
+
+
+def _recognise(file: _File) -> Callable[[_File], Iterator[_Entry]]:
+    """Find the form of a file whose name does not tell."""
+    head, second = _first_lines(file.path)
+    if re.match(r"[\[{]\s*(?:$|[\"\[{\]}])", head):
+        return _json_lines if head.endswith("}") and second.startswith("{") else _json
+    for separator in _SEPARATORS:
+        names = _names(head, separator)
+        if names & {*file.ids} and names & {*file.captions}:
+            return _table
+    if head and all("\t" in line for _, line in lines(file.path) if line.strip()):
+        if _separator_without_header(head) == "\t":
+            return _table
+        problem = "every line holds a tab, so these are not just captions"
+        remedy = "let the first line name the columns, such as id and caption"
+        raise bad_row(f"{file.path}, line 1", f"{problem}; {remedy}")
+    return _text
+
+
+def _first_lines(path: Path) -> tuple[str, str]:
+    """Give the first two lines that are not blank; enough of each to see what it is."""
+    found = (line.strip()[:10_000] for _, line in lines(path) if line.strip())
+    return next(found, ""), next(found, "")
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    row = next(csv.reader([line.replace("\r", " ")], delimiter=separator), [])
+    return [cell.strip() for cell in row]
+
+
+def _names(line: str, separator: str) -> set[str]:
+    return {cell.lower() for cell in _cells(line, separator)}
+
+
+def _separator_without_header(head: str) -> str | None:
+    """Give what separates a picture from its caption, if there is no doubt that they are these."""
+    for separator in _SEPARATORS:
+        cells = _cells(head, separator)
+        if [bool(_PICTURE_OR_NUMBER.fullmatch(cell)) for cell in cells] == [True, False]:
+            return separator if re.search(r"[^\W\d]", cells[1]) else None
+    return None
 
 
 def _ending(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _is_array(content: bytes) -> bool:
-    return content.lstrip()[:1] == b"["
+# Shapes of JSON: each gives its entries, or None for another shape.
 
 
-def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
-    """Rows, and where each is."""
-    if _ending(path) == ".jsonl":
-        for number, line in lines(path):
-            if line.strip():
-                row = parse(_Row, line.encode(), path, number, expected=_EXPECTED)
-                yield f"line {number}", row
-    elif _ending(path) == ".json":
-        expected = "give a list of rows such as " + _EXPECTED.removeprefix("write rows such as ")
-        content = parse(_RowsFile, read_whole(path), path, expected=expected)
-        for index, row in enumerate(content.root):
-            yield f"entry {index + 1}", row
-    else:
-        yield from _table_rows(path)
+_Entries = Iterator[_Entry] | None
 
 
-def _table_rows(path: Path) -> Iterator[tuple[str, _Row]]:
-    first, columns, rows = table(path)
-    chosen = []
-    for names in (_ID_COLUMNS, _CAPTION_COLUMNS):
-        column = next((name for name in names if name in columns), None)
-        if column is None:
-            problem = f"expected a column named {names[-1]}, found {short(', '.join(columns))}"
-            remedy = "let the first line name the columns, such as id,caption"
-            raise bad_row(f"{path}, line {first}", f"{problem}; {remedy}")
-        chosen.append(column)
-    for number, row in rows:
-        id_, caption = (row[column] for column in chosen)
-        if not id_.strip():
-            raise bad_row(f"{path}, line {number}", "a caption without an id; give it one")
-        yield f"line {number}", _Row(id=id_.strip(), captions=caption)
+def _list(file: _File, content: object) -> _Entries:
+    """Rows, COCO's results among them, or texts in the order of the references.
+
+    `[{"image_id": 1, "caption": "a dog"}]`, `["a dog"]`, `[[{"generated_text": "a dog"}]]`
+    """
+    if not isinstance(content, list):
+        return None
+    return (file.entry(f"entry {number}", one) for number, one in enumerate(content, start=1))
 
 
-def _text_lines(path: Path) -> list[str]:
-    texts = [text for _, text in lines(path)]
-    _refuse_none(path, texts)
-    return texts
+def _coco(file: _File, content: object) -> _Entries:
+    """COCO's annotations: `{"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [...]}`."""
+    if not (isinstance(content, dict) and isinstance(images := content.get("images"), list)):
+        return None
+    if not isinstance(annotations := content.get("annotations"), list):
+        remedy = "give COCO's annotations, or let the name of Karpathy's file begin with dataset_"
+        raise bad_row(str(file.path), f"a list of images without one of annotations; {remedy}")
+    for number, image in enumerate(images, start=1):
+        match image:
+            case {"id": id_, "file_name": str(name)}:
+                file.names[file.id(f"image {number}", id_)] = name
+            case _:
+                problem = f"expected id and file_name, found {short(image)}"
+                raise file.wrong(f"image {number}", f"{problem}; give COCO's annotations")
+    return _list(file, annotations)
 
 
-def _side_by_side(paths: Sequence[Path]) -> list[list[str]]:
-    files = [_text_lines(path) for path in paths]
-    for path, texts in zip(paths, files, strict=True):
-        if len(texts) != len(files[0]):
-            raise UserError(
-                "data.lines",
-                f"{paths[0]} has {len(files[0]):,} lines and {path} has {len(texts):,} lines; "
-                "line i of each must be a reference of picture i",
-            )
-    return files
+def _columns(file: _File, content: object) -> _Entries:
+    """A list a column: `{"predictions": ["a dog"], "references": [["a dog runs", "the dog"]]}`."""
+    if not isinstance(content, dict):
+        return None
+    lists = {key.lower(): one for key, one in content.items() if isinstance(one, list)}
+    others = {key.lower() for key in content} - lists.keys()
+    if not lists.keys() & {*file.captions} or others & {*file.ids}:
+        return None
+    id_key, caption_key = file.keys(lists, "columns")
+    lengths = {key: len(lists[key]) for key in (id_key, caption_key) if key}
+    if len({*lengths.values()}) > 1:
+        problem = " and ".join(f"{size:,} of {key}" for key, size in lengths.items())
+        raise file.wrong("columns", f"{problem}; give as many of each")
+    rows = zip(*(lists[key] for key in lengths), strict=True)
+    return _list(file, [dict(zip(lengths, row, strict=True)) for row in rows])
 
 
-def _refuse_none(path: Path, found: Collection[object]) -> None:
-    if not found:
-        raise UserError("data.empty", f"{path}: there are no captions in this file; fill it first")
+def _row(file: _File, content: object) -> _Entries:
+    """One row alone, as a file of JSON lines may have it: `{"id": "1.jpg", "caption": "a dog"}`."""
+    if not isinstance(content, dict):
+        return None
+    keys = {key.lower() for key in content}
+    is_row = keys & {*file.captions} and (keys & {*file.ids} or keys <= _ALL_TEXTS)
+    return _list(file, [content]) if is_row else None
 
 
-def _without_blank(
-    source: str, gathered: Mapping[str, Sequence[str]], names: Mapping[str, str], *, has_ids: bool
-) -> References:
-    captions = {
-        id_: kept
-        for id_, found in gathered.items()
-        if (kept := [text for text in found if text.strip()])
-    }
-    notes = []
-    if blank := sum(map(len, gathered.values())) - sum(map(len, captions.values())):
-        notes.append(f"{source}: left out {_count(blank, 'blank reference')}.")
-    if bare := [id_ for id_ in gathered if id_ not in captions]:
-        which = "picture" if has_ids else "line"
-        problem = f"{_count(len(bare), which)} without any reference ({_some(bare)})"
-        # Among lines a picture cannot be left out: those after it would move up.
-        if not has_ids or not captions:
-            raise UserError("score.no_reference", f"{source}: {problem}; give each at least one")
-        notes.append(f"{source}: left out {problem}.")
-    return References(
-        source, captions, names, has_ids=has_ids, has_order=not bare, notes=tuple(notes)
-    )
+def _by_id(file: _File, content: object) -> _Entries:
+    """Captions by id, as pycocoevalcap has them.
+
+    `{"1.jpg": "a dog"}`, `{"1.jpg": ["a dog"]}`, `{"1.jpg": [{"caption": "a dog"}]}`
+    """
+    if not isinstance(content, dict):
+        return None
+    if not all(isinstance(one, str | list) for one in content.values()):
+        return None
+    places = ((f"picture {short(id_)}", id_, one) for id_, one in content.items())
+    return (_Entry(at, file.id(at, id_), file.texts(at, one)) for at, id_, one in places)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+# The first that fits is taken.
+_SHAPES: tuple[Callable[[_File, object], _Entries], ...] = (_list, _coco, _columns, _row, _by_id)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.scoring.pairing import pair
 from show_attend_tell.scoring.reading import (
     Candidates,
+    Columns,
     References,
-    pair,
     read_candidates,
     read_references,
 )
@@ -108,6 +109,227 @@ def test_any_number_of_references(number: int, tmp_path: Path) -> None:
     for write in (files.references_jsonl, files.references_csv, files.references_text):
         found = read_references(write(tmp_path, references)).captions
         assert found == references
+
+
+# Every layout: name of the file, its content, the captions by id (None: in the order of the
+# references), and words of the notes that say what was taken for what.
+DOGS = {"a.jpg": "a dog", "b.jpg": "a cat"}
+LAYOUTS: dict[str, tuple[str, str, dict[str, str] | list[str], list[str]]] = {
+    "COCO's results": (
+        "c.json",
+        '[{"image_id": 1, "caption": "a dog"}, {"image_id": 2, "caption": "a cat"}]',
+        {"1": "a dog", "2": "a cat"},
+        [],
+    ),
+    "pycocoevalcap, a text each": ("c.json", '{"a.jpg": "a dog", "b.jpg": "a cat"}', DOGS, []),
+    "pycocoevalcap, a list of one": (
+        "c.json",
+        '{"a.jpg": ["a dog"], "b.jpg": ["a cat"]}',
+        DOGS,
+        [],
+    ),
+    "pycocoevalcap, before its tokeniser": (
+        "c.json",
+        '{"a.jpg": [{"caption": "a dog"}], "b.jpg": [{"image_id": 2, "caption": "a cat"}]}',
+        DOGS,
+        [],
+    ),
+    "pictures called like keys": (
+        "c.json",
+        '{"id": "a dog", "captions": "a cat"}',
+        {"a dog": "a cat"},  # a single row
+        [],
+    ),
+    "a single row": ("c.json", '{"id": "a.jpg", "caption": "a dog"}', {"a.jpg": "a dog"}, []),
+    "generated_text": (
+        "c.jsonl",
+        '{"image": "a.jpg", "generated_text": "a dog"}\n'
+        '{"image": "b.jpg", "generated_text": "a cat"}\n',
+        DOGS,
+        [],
+    ),
+    "a pipeline's answers": (
+        "c.json",
+        '[[{"generated_text": "a dog"}], [{"generated_text": "a cat"}]]',
+        ["a dog", "a cat"],
+        [],
+    ),
+    "prediction beside references": (
+        "c.jsonl",
+        '{"id": "a.jpg", "prediction": "a dog", "references": ["x", "y"]}\n'
+        '{"id": "b.jpg", "prediction": "a cat", "references": ["z"]}\n',
+        DOGS,
+        [],
+    ),
+    "rows without ids": (
+        "c.jsonl",
+        '{"prediction": "a dog", "references": ["x"]}\n\n{"prediction": "a cat", "references": []}',
+        ["a dog", "a cat"],
+        [],
+    ),
+    "columns": (
+        "c.json",
+        '{"predictions": ["a dog", "a cat"], "references": [["x"], ["y"]]}',
+        ["a dog", "a cat"],
+        [],
+    ),
+    "columns with ids": (
+        "c.json",
+        '{"image_id": ["a.jpg", "b.jpg"], "prediction": ["a dog", "a cat"]}',
+        DOGS,
+        [],
+    ),
+    "a list of texts": ("c.json", '["a dog", "a cat"]', ["a dog", "a cat"], []),
+    "numbers of pandas": ("c.jsonl", '{"id": 391895.0, "caption": "a"}', {"391895": "a"}, []),
+    "capitals in keys": ("c.jsonl", '{"Image_ID": 1, "Caption": "a dog"}', {"1": "a dog"}, []),
+    "semicolons": (
+        "c.csv",
+        "image;caption\na.jpg;a dog\nb.jpg;a cat\n",
+        DOGS,
+        ["separated by semicolons"],
+    ),
+    "semicolons, commas and quotes": (
+        "c.csv",
+        'image;caption\na.jpg;"a dog; wet, ""old"""\n',
+        {"a.jpg": 'a dog; wet, "old"'},
+        ["separated by semicolons"],
+    ),
+    "tabs in csv": (
+        "c.csv",
+        'image\tcaption\na.jpg\t"a dog"\nb.jpg\ta cat\n',
+        DOGS,
+        ["separated by tabs"],
+    ),
+    "commas in tsv": ("c.tsv", "image,caption\na.jpg,a dog\n", {"a.jpg": "a dog"}, ["by commas"]),
+    "quotes in tsv": ("c.tsv", 'image\tcaption\na.jpg\t"a" dog\n', {"a.jpg": '"a" dog'}, []),
+    "a column alone": ("c.csv", "caption\na dog\na cat\n", ["a dog", "a cat"], []),
+    "no header": (
+        "c.csv",
+        "photos/a.jpg,a dog\nphotos/b.jpg,a cat\n",
+        {"photos/a.jpg": "a dog", "photos/b.jpg": "a cat"},
+        ["no header", "'photos/a.jpg' as a picture and 'a dog' as its caption"],
+    ),
+    "no header, numbers, semicolons": (
+        "c.csv",
+        "391895;a dog, wet\n42;a cat\n",
+        {"391895": "a dog, wet", "42": "a cat"},
+        ["no header"],
+    ),
+    "what sat caption prints": ("c.txt", "a.jpg\ta dog\nb.jpg\ta cat\n", DOGS, ["no header"]),
+    "json without an ending": (
+        "c",
+        '[{"id": "a.jpg", "caption": "a dog"}]',
+        {"a.jpg": "a dog"},
+        [],
+    ),
+    "json by id without an ending": ("c", '{"a.jpg": "a dog",\n "b.jpg": "a cat"}', DOGS, []),
+    "json lines without an ending": (
+        "c",
+        '\n{"id": "a.jpg", "caption": "a dog"}\n{"id": "b.jpg", "caption": "a cat"}\n',
+        DOGS,
+        [],
+    ),
+    "a line of json without an ending": (
+        "c",
+        '{"id": "a.jpg", "caption": "a dog"}\n',
+        {"a.jpg": "a dog"},
+        [],
+    ),
+    "a table without an ending": (
+        "c",
+        "id,caption,score\na.jpg,a dog,1\nb.jpg,a cat,2\n",
+        DOGS,
+        [],
+    ),
+    "text in brackets": ("c.txt", "[unk] dog\n{a cat\n", ["[unk] dog", "{a cat"], []),
+    "text with commas": ("c.txt", "a.jpg, a dog\nid; a cat\n", ["a.jpg, a dog", "id; a cat"], []),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_gives_its_captions_and_says_what_was_taken(layout: str, tmp_path: Path) -> None:
+    name, content, expected, words = LAYOUTS[layout]
+    (tmp_path / name).write_text(content, "utf-8", newline="")
+    found = read_candidates(tmp_path / name)
+    assert found.has_ids == isinstance(expected, dict)
+    assert (dict if found.has_ids else list)(
+        found.captions.items() if found.has_ids else found.captions.values()
+    ) == expected
+    assert len(found.notes) == bool(words)
+    assert all(word in found.notes[0] for word in words)
+    if words:
+        assert found.notes[0].startswith(f"{tmp_path / name}: ")
+
+
+# The same for references.
+REFERENCE_LAYOUTS: dict[str, tuple[str, str, dict[str, list[str]], bool]] = {
+    "pycocoevalcap": (
+        "r.json",
+        '{"1": ["a", "b"], "2": ["c"]}',
+        {"1": ["a", "b"], "2": ["c"]},
+        True,
+    ),
+    "pycocoevalcap, a text each": (
+        "r.json",
+        '{"1": "a", "2": "c"}',
+        {"1": ["a"], "2": ["c"]},
+        True,
+    ),
+    "pycocoevalcap, before its tokeniser": (
+        "r.json",
+        '{"1": [{"caption": "a"}, {"caption": "b"}]}',
+        {"1": ["a", "b"]},
+        True,
+    ),
+    "references beside a prediction": (
+        "r.jsonl",
+        '{"id": 1, "prediction": "x", "references": ["a", "b"]}\n',
+        {"1": ["a", "b"]},
+        True,
+    ),
+    "references beside a caption": (
+        "r.jsonl",
+        '{"id": 1, "caption": "x", "references": ["a", "b"]}\n',
+        {"1": ["a", "b"]},
+        True,
+    ),
+    "columns": (
+        "r.json",
+        '{"predictions": ["x", "y"], "references": [["a", "b"], ["c"]]}',
+        {"1": ["a", "b"], "2": ["c"]},
+        False,
+    ),
+    "lists in order": ("r.json", '[["a", "b"], ["c"]]', {"1": ["a", "b"], "2": ["c"]}, False),
+    "semicolons": ("r.csv", "id;caption\n1;a\n1;b\n2;c\n", {"1": ["a", "b"], "2": ["c"]}, True),
+    "no header": ("r.csv", "1.jpg,a\n1.jpg,b\n", {"1.jpg": ["a", "b"]}, True),
+}
+
+
+@pytest.mark.parametrize("layout", REFERENCE_LAYOUTS)
+def test_a_layout_gives_its_references(layout: str, tmp_path: Path) -> None:
+    name, content, expected, has_ids = REFERENCE_LAYOUTS[layout]
+    (tmp_path / name).write_text(content, "utf-8", newline="")
+    found = read_references([tmp_path / name])
+    assert (found.captions, found.has_ids) == (expected, has_ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c.csv", "Bild;Text;caption\na.jpg;a dog;x\n"),
+        ("c.jsonl", '{"bild": "a.jpg", "TEXT": "a dog", "id": 7, "caption": "x"}\n'),
+        ("c.json", '{"Bild": ["a.jpg"], "text": ["a dog"]}'),
+        ("c", "Bild\tText\na.jpg\ta dog\n"),
+    ],
+)
+def test_columns_of_other_names_are_named(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, "utf-8")
+    found = read_candidates(tmp_path / name, Columns(id="Bild", caption="text"))
+    assert found.captions == {"a.jpg": "a dog"}
+    assert found.columns == {"bild", "text"}
+    assert read_references([tmp_path / name], Columns("Bild", "text")).captions == {
+        "a.jpg": ["a dog"]
+    }
 
 
 # Matching.
@@ -209,7 +431,7 @@ def test_marks_of_a_model_are_counted(mark: str) -> None:
         Candidates("c", {"1": f"a {mark} dog", "2": "0"}), References("r", {"1": ["x"], "2": ["y"]})
     )
     assert captions["1"] == f"a {mark} dog"
-    assert "1 caption is told with a model's own marks" in notes[0]
+    assert "1 caption is written with a model's own marks" in notes[0]
 
 
 def test_rows_given_twice_alike_are_counted_and_read_once(tmp_path: Path) -> None:
@@ -231,7 +453,9 @@ def test_a_picture_without_a_reference_is_left_out_and_counted(tmp_path: Path) -
     found = read_references([path])
     assert list(found.captions) == ["100", "101", "102"]
     assert f"{path}: left out 2 pictures without any reference (103, 104)." in found.notes
-    with pytest.raises(UserError, match="no order"):  # of the lines two would belong to no picture
+    with pytest.raises(
+        UserError, match="have no order"
+    ):  # of the lines two would belong to no picture
         pair(read_candidates(files.candidates_text(tmp_path, CAPTIONS)), found)
 
 
@@ -240,7 +464,7 @@ BAD_CANDIDATES = {
     "empty jsonl": ("c.jsonl", "", "data.empty", "no captions in this file"),
     "empty json": ("c.json", "", "data.row", "line 1, column 0: not JSON"),
     "empty list": ("c.json", "[]", "data.empty", "no captions in this file"),
-    "empty csv": ("c.csv", "", "data.row", "line 1: expected a column named id"),
+    "empty csv": ("c.csv", "", "data.empty", "no captions in this file"),
     "csv with a header alone": ("c.csv", "id,caption\n", "data.empty", "no captions"),
     "empty text": ("c.txt", "", "data.empty", "no captions in this file"),
     "cut jsonl": ("c.jsonl", '{"id": 1, "caption": "a"}\n{"id": 2, "capt', "data.row", "line 2"),
@@ -251,7 +475,58 @@ BAD_CANDIDATES = {
         "data.row",
         "let its name end in .jsonl",
     ),
-    "object in json": ("c.json", '{"1": "a dog"}', "data.row", "give a list of rows such as"),
+    "a number in json": ("c.json", "7", "data.row", "recognised in 7; give a list of rows such as"),
+    "an object of other things": (
+        "c.json",
+        '{"BLEU-4": 0.3, "n": 2}',
+        "data.row",
+        "no captions were recognised in .*; give a list of rows such as",
+    ),
+    "images alone": ("c.json", '{"images": [{"id": 1}]}', "data.row", "without one of annotations"),
+    "a picture twice in an object": (
+        "c.json",
+        '{"1": "a", "2": "b", "1": "c"}',
+        "data.duplicate",
+        "picture '1' is there 2 times; keep one",
+    ),
+    "two captions in an object": (
+        "c.json",
+        '{"1": ["a", "b"]}',
+        "data.row",
+        "picture '1': 2 captions of picture '1'; give one",
+    ),
+    "no caption in an object": ("c.json", '{"1": []}', "data.row", "0 captions of picture '1'"),
+    "a number in an object": ("c.json", '{"1": [7]}', "data.row", "picture '1': 7 is no caption"),
+    "columns of different lengths": (
+        "c.json",
+        '{"image_id": [1, 2, 3], "predictions": ["a", "b"]}',
+        "data.row",
+        "3 of image_id and 2 of predictions; give as many of each",
+    ),
+    "columns with ids of another name": (
+        "c.json",
+        '{"name": ["1", "2"], "predictions": ["a", "b"]}',
+        "data.row",
+        "no id: expected one of image_id, .*, found 'name, predictions'.*--id-column",
+    ),
+    "ids of another name": (
+        "c.jsonl",
+        '{"name": "1", "caption": "a"}',
+        "data.row",
+        "line 1: no id: .*found 'name, caption'; name yours with --id-column",
+    ),
+    "some without an id": (
+        "c.jsonl",
+        '{"id": 1, "caption": "a"}\n\n{"caption": "b"}\n',
+        "data.row",
+        "line 3: no id, unlike the first; give each caption one",
+    ),
+    "some with an id": (
+        "c.jsonl",
+        '{"caption": "a"}\n{"id": 1, "caption": "b"}\n',
+        "data.row",
+        "line 2: an id, unlike the first",
+    ),
     "lone surrogate": ("c.jsonl", '{"id": 1, "caption": "\\ud800"}', "data.row", "line 1, column"),
     "lone surrogate in json": (
         "c.json",
@@ -263,17 +538,20 @@ BAD_CANDIDATES = {
         "c.jsonl",
         '{"id": 1}',
         "data.row",
-        "line 1: Field required.*write rows such as",
+        "line 1: no caption: expected one of caption, .*, found 'id'; name .* --caption-column",
     ),
-    "no id": ("c.jsonl", '\n{"caption": "a"}', "data.row", "line 2: Field required"),
-    "empty id": ("c.jsonl", '{"id": "", "caption": "a"}', "data.row", "line 1"),
-    "id is null": ("c.jsonl", '{"id": null, "caption": "a"}', "data.row", "line 1"),
-    "caption is null": ("c.jsonl", '{"id": 1, "caption": null}', "data.row", "line 1"),
+    "no id": ("c.jsonl", '\n{"caption": "a", "score": 1}', "data.row", "line 2: no id: expected"),
+    "empty id": ("c.jsonl", '{"id": "", "caption": "a"}', "data.row", "line 1: '' is no id"),
+    "id is null": ("c.jsonl", '{"id": null, "caption": "a"}', "data.row", "line 1: null is no id"),
+    "id is no number": ("c.jsonl", '{"id": NaN, "caption": "a"}', "data.row", "line 1: nan is no"),
+    "id is true": ("c.jsonl", '{"id": true, "caption": "a"}', "data.row", "line 1: True is no id"),
+    "caption is null": ("c.jsonl", '{"id": 1, "caption": null}', "data.row", "null is no caption"),
+    "captions in captions": ("c.json", '[[["a"]]]', "data.row", "entry 1: .'a'. is no caption"),
     "a list of captions": (
         "c.jsonl",
         '{"id": 1, "captions": ["a", "b"]}',
         "data.row",
-        "line 1: a list of captions of picture '1'; give one",
+        "line 1: 2 captions of picture '1'; give one",
     ),
     "two captions of a picture": (
         "c.jsonl",
@@ -287,8 +565,31 @@ BAD_CANDIDATES = {
         "data.duplicate",
         "entry 2: another caption of picture '1', which has one in entry 1",
     ),
-    "csv without a header": ("c.csv", "1.jpg,a dog\n", "data.row", "line 1: expected a column"),
-    "csv without captions": ("c.csv", "id,text\n1,a\n", "data.row", "column named references"),
+    "csv that may have a header": (
+        "c.csv",
+        "1.jpg,2.jpg\n",
+        "data.row",
+        "line 1: no caption: expected one of caption, .*, found '1.jpg, 2.jpg'",
+    ),
+    "csv without captions": (
+        "c.csv",
+        "id,text\n1,a\n",
+        "data.row",
+        "line 1: no caption: .* found 'id, text'; name yours with --caption-column",
+    ),
+    "csv without ids": ("c.csv", "name,caption\n1,a\n", "data.row", "line 1: no id: expected"),
+    "csv with a bare semicolon": (
+        "c.csv",
+        "id;caption\n2;a dog; wet\n",
+        "data.row",
+        "line 2: expected 2 columns, found 3; put .quotes. round a caption that holds a semicolon",
+    ),
+    "no header and a bare comma": (
+        "c.csv",
+        "1.jpg,a dog\n2.jpg,a dog, wet\n",
+        "data.row",
+        "line 2: expected 2 columns, found 3",
+    ),
     "csv with a bare comma": (
         "c.csv",
         'id,caption\n1,"a\n\nb"\n2,a dog, wet\n',
@@ -300,13 +601,13 @@ BAD_CANDIDATES = {
         "c.csv",
         "id,caption\n ,a dog\n",
         "data.row",
-        "line 2: a caption without",
+        "line 2: ' ' is no id of a picture; give each caption its picture's name",
     ),
     "names and captions as text": (
         "c.txt",
-        "1.jpg\ta dog\n2.jpg\ta cat\n",
+        "1.jpg#0\ta dog\n1.jpg#1\ta cat\n",
         "data.row",
-        "every line holds a tab.*sat caption --json",
+        "every line holds a tab.*let the first line name the columns",
     ),
 }
 
@@ -378,10 +679,10 @@ def test_bad_references_are_refused_by_name(problem: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("told", "counts"),
     [
-        (["1", "2"], "c.txt has 2 lines and r has 3 lines"),
+        (["1", "2"], "c.txt has 2 captions and r has 3 lines"),
         (
             ["1", "2", "3", ""],
-            "c.txt has 4 lines and r has 3 lines.*the last line of .*c.txt is blank",
+            "c.txt has 4 captions and r has 3 lines.*the last line of .*c.txt is blank",
         ),
     ],
 )

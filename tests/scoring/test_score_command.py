@@ -143,6 +143,100 @@ def test_adversarial_captions_score_as_recorded(sat: Sat, write: Write, tmp_path
         assert score["value"] == pytest.approx(expected[THEIRS[name]], abs=1e-9), name
 
 
+# Standard input, and columns of other names.
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+STREAMS = {
+    "json lines": '{"id": "a.jpg", "caption": "x"}\n{"id": "b.jpg", "caption": "y"}\n',
+    "json": '{"a.jpg": "x", "b.jpg": "y"}',
+    "a table": "image;caption\na.jpg;x\nb.jpg;y\n",
+    "what sat caption prints": "photos/a.jpg\tx\nphotos/b.jpg\ty\n",
+    "text": "x\ny\n",
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_captions_may_come_from_standard_input(
+    stream: str, sat: Sat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    references = files.references_jsonl(tmp_path, {"a.jpg": ["x"], "b.jpg": ["z"]})
+    type_in(monkeypatch, STREAMS[stream].encode())
+    code, out, err = sat("score", "-", *references, *QUICK, "--json")
+    assert code == 0, err
+    assert json.loads(out)["captions"] == "standard input"
+    assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_captions_may_come_from_a_pipe_with_a_name(pair_: list[Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = [*SAT, "score", str(pipe), str(pair_[1]), *QUICK]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        pipe.write_bytes(pair_[0].read_bytes())
+        assert process.stdout and f"{pipe}, 3 captions" in process.stdout.read()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "code", "answer"),
+    [
+        (b"", ["-", "R"], 1, "sat: standard input: there are no captions in this file"),
+        (b'{"id": 1}\n{"id": 2}', ["-", "R"], 1, "sat: standard input, line 1: no caption"),
+        (b"caf\xe9\n", ["-", "R"], 1, "sat: standard input, line 1: not UTF-8"),
+        (b"x\n", ["C", "-"], 2, "sat: standard input is read as captions, not as references"),
+        (b"x\n", ["-", "R", "--against", "-"], 2, "another file than"),
+    ],
+)
+def test_standard_input_is_called_by_its_name(
+    content: bytes,
+    words: list[str],
+    code: int,
+    answer: str,
+    sat: Sat,
+    pair_: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    type_in(monkeypatch, content)
+    good = {"C": str(pair_[0]), "R": str(pair_[1])}
+    found, out, err = sat("score", *(good.get(word, word) for word in words), *QUICK)
+    assert (found, out) == (code, "")
+    assert err.startswith(answer) or answer in err
+    assert "/tmp" not in err.replace(str(pair_[0].parent), "")
+
+
+def test_without_standard_input_one_sentence_says_so(pair_: list[Path]) -> None:
+    words = [*SAT, "score", "-", str(pair_[1])]
+    if os.name == "nt":
+        pytest.skip("a shell is needed to close standard input")
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("sat: standard input: cannot be read")
+    assert "Traceback" not in done.stderr
+
+
+def test_columns_of_other_names_may_be_in_one_file_alone(sat: Sat, tmp_path: Path) -> None:
+    told = write_csv(tmp_path / "c.csv", ["Bild", "caption"], list(CAPTIONS.items()))
+    references = tmp_path / "r.csv"
+    rows = [f"{id_};{text}\n" for id_, text in files.flat(REFERENCES)]
+    references.write_text("".join(["image;Text\n", *rows]), "utf-8")
+    words = ["score", told, references, *QUICK]
+    code, _, err = sat(*words)
+    assert (code, "r.csv, line 1: no caption: " in err) == (1, True)
+    code, _, err = sat(*words, "--caption-column", "text")
+    assert (code, "c.csv, line 1: no id: " in err) == (1, True)
+    code, out, err = sat(*words, "--id-column", "bild", "--caption-column", "TEXT", "--json")
+    assert code == 0
+    assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.8)
+    assert "r.csv: took columns as separated by semicolons." in err
+
+
 # Data sets.
 
 
@@ -466,6 +560,8 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "unknown metric in small letters": (["C", "R", "--metric", "bleu4"], 2, "did you mean BLEU-4"),
     "unknown recipe": (["C", "R", "--recipe", "cocoo"], 2, "coco"),
     "two kinds of output": (["C", "R", "--json", "--markdown"], 2, "exclude each other"),
+    "no such column": (["C", "R", "--id-column", "Bild"], 2, "--id-column Bild: no file has such"),
+    "no such columns": (["C", "R", "--caption-column", "x"], 2, "--caption-column x: no file has"),
     "against itself": (["C", "R", "--against", "C"], 2, "another file than this one"),
     "split of text": (["{tmp}/c.txt", "{tmp}/r.txt", "--split", "test"], 2, "leave --split out"),
     "split of texts": (["{tmp}/c.txt", "{tmp}/r.txt", "{tmp}/r.txt", "--split", "dev"], 2, "leave"),
@@ -483,7 +579,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     ),
     "a missing caption": (["{tmp}/few.csv", "R"], 1, "few.csv: no caption of 2 of the 3 pictures"),
     "a missing caption of the other": (["C", "R", "--against", "{tmp}/few.csv"], 1, "few.csv: no"),
-    "lines of other files": (["{tmp}/c.txt", "{tmp}/r.txt"], 1, "c.txt has 3 lines and"),
+    "lines of other files": (["{tmp}/c.txt", "{tmp}/r.txt"], 1, "c.txt has 3 captions and"),
 }
 
 
