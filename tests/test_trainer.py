@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.history import read
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.scoring import METRICS
+from show_attend_tell.scoring.rouge import rouge_rows
 from show_attend_tell.telling.search import Search
 from tests.tiny_world import COLOURS, Scene, make_store, tiny_recipe
 
@@ -510,3 +513,22 @@ def test_the_best_epoch_is_best_by_the_metric_asked_for(
     assert best["CIDEr-D"] == max(event["CIDEr-D"] for event in devs) > 0
     meta = Run.open(tmp_path / "run").meta
     assert (meta["epoch"], meta["CIDEr-D"]) == (best["epoch"], best["CIDEr-D"])
+
+
+def test_nothing_is_scored_to_learn_whether_a_metric_can_be_computed(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = []
+
+    def count(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Any:
+        scored.append(len(captions))
+        return rouge_rows(captions, references)
+
+    monkeypatch.setitem(METRICS, "ROUGE-L", replace(METRICS["ROUGE-L"], count=count))
+    recipe = quick_recipe("training.stop_on=ROUGE-L")
+    train(world[0], tmp_path / "run", recipe)
+    assert set(scored) == {len(world[0].rows("dev"))}
+    lack = UserError("extra.missing", "not there")
+    monkeypatch.setitem(METRICS, "ROUGE-L", replace(METRICS["ROUGE-L"], why_not=lambda: lack))
+    with pytest.raises(UserError, match="not there"):
+        train(world[0], tmp_path / "other", recipe)

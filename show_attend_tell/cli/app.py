@@ -2,16 +2,40 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
 
-app = typer.Typer(
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Command(TyperCommand):
+    """A command whose help names no type beside a flag, which takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Give the options, `--help` among them."""
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _App(typer.Typer):
+    """Commands of the kind above."""
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[Function], Function]:
+        """Make a function a command."""
+        return super().command(*args, **{"cls": _Command, **kwargs})
+
+
+app = _App(
     name="sat",
     help="Show, attend and tell: captions for pictures, and where each word looked.",
     epilog="Exit codes: 0 done, 1 wrong data or some items failed, 2 wrong usage, 130 interrupted.",

@@ -52,11 +52,17 @@ def show(
         summary.print_summary(found, terminal.console())
 
 
+_READING, _SCORING, _COMPARING, _OUTPUT = "Reading", "Scoring", "Comparing", "Output"
+
+
 @app.command()
 def score(
     candidates: Annotated[
         Path,
-        typer.Argument(help="Captions: .jsonl, .json, .csv or .tsv with ids, or text, one a line."),
+        typer.Argument(
+            help="Captions: JSON, JSON Lines or a table (.csv, .tsv) with ids, or text, one a "
+            "line; - reads standard input."
+        ),
     ],
     references: Annotated[
         list[Path],
@@ -65,79 +71,125 @@ def score(
             "files side by side (line i of each for picture i)."
         ),
     ],
-    against: Annotated[
-        Path | None,
-        typer.Option(help="Another system's captions, to compare with.", show_default=False),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="BLEU-1 to BLEU-4 (also -bp, -nobp), METEOR, ROUGE-L or CIDEr-D; may be repeated.",
-            show_default="all",
-        ),
-    ] = None,
-    recipe: Annotated[
-        ScoringRecipe,
-        typer.Option(
-            help="How text is cut: coco-caption's way, the paper's files', or without punctuation."
-        ),
-    ] = ScoringRecipe.coco,
     split: Annotated[
         str | None,
-        typer.Option(help="Of a data set: train, dev or test.", show_default="test"),
+        typer.Option(
+            metavar="NAME",
+            help="Of a data set: train, dev or test.",
+            show_default="test",
+            rich_help_panel=_READING,
+        ),
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Column or JSON key of the picture's id, in the files that have it.",
             show_default="image_id, file_name, id, ...",
+            rich_help_panel=_READING,
         ),
     ] = None,
     caption_column: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Column or JSON key of the caption, in the files that have it.",
             show_default="caption, prediction, references, ...",
+            rich_help_panel=_READING,
         ),
     ] = None,
+    subset: Annotated[
+        bool,
+        typer.Option(
+            "--subset",
+            help="Score only the pictures that every file has; the signature names them.",
+            rich_help_panel=_READING,
+        ),
+    ] = False,
     training: Annotated[
         Path | None,
         typer.Option(
-            help="Captions learned from, to count those told anew; a data set brings its own.",
+            metavar="FILE",
+            help="Captions of the training set, to count generated ones that are none of them; a "
+            "data set brings its own.",
             show_default=False,
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="BLEU-1 to BLEU-4 (also -bp, -nobp), METEOR, ROUGE-L, CIDEr-D, or SPICE, which "
+            "needs Java; in any case (repeatable).",
+            show_default="all but SPICE",
+            rich_help_panel=_SCORING,
+        ),
+    ] = None,
+    recipe: Annotated[
+        ScoringRecipe,
+        typer.Option(
+            help="How text is cut: coco-caption's way, the paper's files', or without punctuation.",
+            rich_help_panel=_SCORING,
+        ),
+    ] = ScoringRecipe.coco,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another system's captions: differences, intervals, p-values (repeatable).",
+            show_default=False,
+            rich_help_panel=_COMPARING,
         ),
     ] = None,
     per_caption: Annotated[
         Path | None,
-        typer.Option(help="Write every caption's scores here, as JSON lines.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Write every caption's scores here, as JSON lines.",
+            show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
-    json: JsonOption = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON for machines.", rich_help_panel=_OUTPUT),
+    ] = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown for a paper's draft.")
+        bool,
+        typer.Option(
+            "--markdown", help="Print Markdown for a paper's draft.", rich_help_panel=_OUTPUT
+        ),
     ] = False,
 ) -> None:
-    """Score captions against what people said: BLEU, METEOR, ROUGE-L, CIDEr-D, without Java.
+    """Score captions against references: BLEU, METEOR, ROUGE-L, CIDEr-D without Java, and SPICE.
 
-    Each score has a 95 % interval and a signature; two may be compared when these signatures agree.
+    Each score has a 95 % interval and a signature; scores are comparable when signatures agree.
 
     For example:
 
-        sat score runs/soft/captions.jsonl features/lite2 --split dev
-
         sat score results.json captions_val2014.json
 
-        sat score mine.jsonl flickr8k --against theirs.jsonl --markdown
+        sat score captions.jsonl flickr8k --split dev --against theirs.csv
 
-        sat score captions.txt first.txt second.txt third.txt --recipe plain --metric BLEU-4
+        sat score captions.txt first.txt second.txt --metric cider --metric bleu-4
     """
     from show_attend_tell import terminal
     from show_attend_tell.files import write_json_lines
     from show_attend_tell.scoring import pairing, reading, report
+    from show_attend_tell.scoring.measure import check_metrics, find_metric
 
     if json and markdown:
         raise UserError("request.output", "--json and --markdown exclude each other; give one")
-    if against == candidates:
-        raise UserError("request.against", f"{against}: compare with another file than this one")
+    paths = [candidates, *(against or ())]
+    for path in paths:
+        if paths.count(path) > 1:
+            problem = f"{reading.name_of(path)}: named twice; compare with another file"
+            raise UserError("request.against", problem)
+    metrics, lack = report.choose_metrics()
+    if metric:
+        metrics, lack = tuple(dict.fromkeys(map(find_metric, metric))), None
+        check_metrics(metrics)
     columns = reading.Columns(id_column, caption_column)
     people, learned = _references(references, split, columns)
     if training:
@@ -147,30 +199,36 @@ def score(
     notes = list(people.notes)
     systems = {}
     taken = set(people.columns)
-    for path in (candidates, against) if against else (candidates,):
-        told = reading.read_candidates(path, columns)
-        taken |= told.columns
-        captions, more = pairing.pair(told, people)
-        systems[printable(told.source)] = captions
+    for path in paths:
+        read = reading.read_candidates(path, columns)
+        taken |= read.columns
+        captions, more = pairing.pair(read, people, subset=subset)
+        systems[printable(read.source)] = captions
         notes += more
     for option, name in (("--id-column", id_column), ("--caption-column", caption_column)):
         if name and name.lower() not in taken:
             problem = f"{option} {name}: no file has such a column"
             raise UserError("request.column", f"{problem}; leave it out, or name one that is there")
-    metrics, lack = (metric, None) if metric else report.choose_metrics()
+    scored, total = people.captions, None
+    if any(len(captions) < len(scored) for captions in systems.values()):
+        total = len(scored)
+        systems, scored, note = pairing.common(systems, scored)
+        notes.append(note)
     for note in [*notes, *([f"METEOR is left out. {lack}"] if lack else [])]:
         terminal.remark(note)
     with terminal.progress() as bar:
         slow = "METEOR" in metrics
-        total = len(people.captions) * len(systems) if slow else None
-        task = bar.add_task("METEOR" if slow else "scoring", total=total)
+        task = bar.add_task(
+            "METEOR" if slow else "scoring", total=len(scored) * len(systems) if slow else None
+        )
         made = report.make_report(
             systems,
-            people.captions,
+            scored,
             metrics=metrics,
             recipe=recipe.value,
             training=learned,
             watch=lambda done: bar.advance(task, done),
+            subset_of=total,
         )
     if per_caption:
         write_json_lines(per_caption, report.caption_facts(made))

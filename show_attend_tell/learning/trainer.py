@@ -51,6 +51,7 @@ from show_attend_tell.learning.sheets import draw_sheet
 from show_attend_tell.learning.tally import Tally
 from show_attend_tell.learning.teachers import Teachers
 from show_attend_tell.scoring import BLEU, score_captions
+from show_attend_tell.scoring.measure import check_metrics
 from show_attend_tell.telling.search import Search
 
 STEPS_A_LINE = 20  # of log.jsonl; each line averages the steps since the one before
@@ -102,7 +103,7 @@ def train(
     """
     recipe = begin_or_resume(store, folder, recipe, resume)
     # A metric whose data is not installed should not be found out after the first epoch.
-    score_captions({"": "a dog"}, {"": ["a dog"]}, metrics=[recipe.training.stop_on])
+    check_metrics([recipe.training.stop_on])
     with RunLock(folder):
         Trainer(store, folder, recipe, start_from, watch).run()
 

@@ -5,6 +5,8 @@ of a resample.
 """
 
 import difflib
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring import tokens
+from show_attend_tell.scoring import meteor, spice, tokens
 from show_attend_tell.scoring.bleu import bleu, bleu_rows
 from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
-from show_attend_tell.scoring.meteor import meteor
 from show_attend_tell.scoring.meteor_halves import meteor_rows_in_halves
 from show_attend_tell.scoring.ngrams import ORDERS
 from show_attend_tell.scoring.rouge import rouge_rows
-from show_attend_tell.scoring.spice import spice_rows
 
 Rows = NDArray[np.float64]
 
@@ -55,6 +55,8 @@ class Metric:
     count: Callable[[Sequence[str], Sequence[Sequence[str]]], Rows]
     formula: Callable[[Rows], Rows]
     signature: str
+    # What is missing on this machine for it to be computed.
+    why_not: Callable[[], UserError | None] = lambda: None
 
 
 def mean(sums: Rows) -> Rows:
@@ -75,11 +77,15 @@ METRICS = {
         for name in ("bp", "nobp")
         for order in range(1, ORDERS + 1)
     },
-    "METEOR": Metric(meteor_rows_in_halves, meteor, "meteor:1.5,en,rank,norm"),
+    "METEOR": Metric(
+        meteor_rows_in_halves, meteor.meteor, "meteor:1.5,en,rank,norm", meteor.why_not
+    ),
     "ROUGE-L": Metric(rouge_rows, mean, "rougeL:b1.2"),
     "CIDEr-D": Metric(cider_rows, mean, "cider:D,s6,df-refs"),
-    "SPICE": Metric(spice_rows, mean, "spice:1.0,corenlp-3.6.0"),
+    "SPICE": Metric(spice.spice_rows, mean, "spice:1.0,corenlp-3.6.0", spice.why_not),
 }
+
+_NAMES = (*BLEU, *METRICS)
 
 # What is measured unless one asks otherwise: all that needs no further data or program.
 DEFAULT_METRICS = (*BLEU, "ROUGE-L", "CIDEr-D")
@@ -121,6 +127,29 @@ def find_recipe(recipe: str | Recipe) -> Recipe:
     return recipe if isinstance(recipe, Recipe) else RECIPES[_known(recipe, RECIPES, "recipe")]
 
 
+def find_metric(name: str) -> str:
+    """Give the metric of that name in any case and spelling: `bleu4` or `Bleu_4` is `BLEU-4`.
+
+    >>> find_metric("cider")
+    'CIDEr-D'
+    """
+
+    def letters(text: str) -> str:
+        return re.sub(r"[-_ ]", "", text).lower()
+
+    # pycocoevalcap, too, says CIDEr and computes CIDEr-D.
+    spellings = {"cider": "CIDEr-D"} | {letters(one): one for one in _NAMES}
+    return spellings.get(letters(name)) or _known(name, _NAMES, "metric")
+
+
+def check_metrics(metrics: Iterable[str]) -> None:
+    """Say what is missing for one of these metrics to be computed, before anything is."""
+    for name in metrics:
+        _known(name, _NAMES, "metric")
+        if name in METRICS and (lack := METRICS[name].why_not()):
+            raise lack
+
+
 def measure(
     candidates: Mapping[str, str],
     references: Mapping[str, Sequence[str]],
@@ -129,6 +158,7 @@ def measure(
     recipe: str | Recipe = "coco",
     frequencies: DocumentFrequencies | None = None,
     watch: Callable[[int], object] = lambda done: None,
+    subset_of: int | None = None,
 ) -> dict[str, Measured]:
     """Measure one caption a picture against the picture's references.
 
@@ -146,14 +176,13 @@ def measure(
         Document frequencies for CIDEr-D instead of those of these references.
     watch
         Called with 1 after each caption that METEOR, by far the slowest, has aligned.
+    subset_of
+        How many pictures there are, if only some of them are scored; the signature then says so.
     """
     recipe = find_recipe(recipe)
-    names = (*BLEU, *METRICS)
+    check_metrics(metrics)
     penalty = "bp" if recipe.brevity_penalty else "nobp"
-    chosen = {
-        name: METRICS[f"{name}-{penalty}" if name in BLEU else _known(name, names, "metric")]
-        for name in metrics
-    }
+    chosen = {name: METRICS[f"{name}-{penalty}" if name in BLEU else name] for name in metrics}
     if "METEOR" in chosen:
         chosen["METEOR"] = replace(
             chosen["METEOR"], count=partial(meteor_rows_in_halves, watch=watch)
@@ -167,7 +196,8 @@ def measure(
     counts = {
         count: count(captions, own_references) for count in {m.count for m in chosen.values()}
     }
-    setting = f"nrefs:{_span(map(len, own_references))}|n:{len(ids)}|{recipe.signature}"
+    number = f"{len(ids)}" + (f"|{_subset(ids, subset_of)}" if subset_of else "")
+    setting = f"nrefs:{_span(map(len, own_references))}|n:{number}|{recipe.signature}"
     return {
         name: Measured(
             name,
@@ -219,6 +249,12 @@ def _common_ids(
 
 def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+
+
+def _subset(ids: Sequence[str], total: int) -> str:
+    """Name a subset such that another one of as many pictures is called otherwise."""
+    which = hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"subset:of{total},{which}"
 
 
 def _span(sizes: Iterable[int]) -> str:

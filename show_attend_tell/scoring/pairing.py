@@ -17,13 +17,20 @@ from show_attend_tell.scoring.reading import Candidates, References, count, some
 _MARKS = re.compile(r"</?(?:unk|start|end|pad|bos|eos|s)>", re.IGNORECASE)
 
 
-def pair(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
+def pair(
+    candidates: Candidates, references: References, *, subset: bool = False
+) -> tuple[dict[str, str], list[str]]:
     """Put each caption to its picture.
 
     Ids are compared as text first, so that 7 and "7" are the same. Where that does not find every
     picture, file names are compared without folders, then without endings, then by the number in
     COCO's file names (`COCO_val2014_000000391895.jpg` is 391895); the first of these that finds
     most is taken, for all captions alike.
+
+    Parameters
+    ----------
+    subset
+        Whether pictures without a caption are left out, instead of being an error.
 
     Returns
     -------
@@ -33,9 +40,9 @@ def pair(candidates: Candidates, references: References) -> tuple[dict[str, str]
         How they were matched, and what was left out or is odd.
     """
     if candidates.has_ids and references.has_ids:
-        captions, notes = _by_names(candidates, references)
+        captions, notes = _by_names(candidates, references, subset)
     else:
-        captions, notes = _by_order(candidates, references)
+        captions, notes = _by_order(candidates, references, subset)
     which = "picture" if references.has_ids else "line"
     for problem, ids in (
         ("empty and scored as such", [i for i, text in captions.items() if not text.strip()]),
@@ -52,7 +59,31 @@ def pair(candidates: Candidates, references: References) -> tuple[dict[str, str]
     return captions, [*candidates.notes, *notes]
 
 
-def _by_order(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
+def common(
+    systems: Mapping[str, Mapping[str, str]], references: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, dict[str, str]], dict[str, Sequence[str]], str]:
+    """Keep the pictures of which every system has a caption.
+
+    Returns
+    -------
+    The systems' captions and the references, of these pictures alone; a note that counts them.
+    """
+    kept = [id_ for id_ in references if all(id_ in captions for captions in systems.values())]
+    if not kept:
+        remedy = "score files of the same pictures"
+        raise UserError("score.missing", f"no picture has a caption in every file; {remedy}")
+    left = some(sorted(references.keys() - set(kept)))
+    return (
+        {name: {id_: captions[id_] for id_ in kept} for name, captions in systems.items()},
+        {id_: references[id_] for id_ in kept},
+        f"scored {len(kept):,} of the {len(references):,} pictures, those with a caption in every "
+        f"file; left out {left}.",
+    )
+
+
+def _by_order(
+    candidates: Candidates, references: References, subset: bool
+) -> tuple[dict[str, str], list[str]]:
     if candidates.has_ids:
         problem = f"captions with ids cannot be put to {references.source}, which has none"
         remedy = "give both as text in the same order, or both with ids"
@@ -65,6 +96,8 @@ def _by_order(candidates: Candidates, references: References) -> tuple[dict[str,
     if len(texts) != len(ids):
         what = "pictures" if references.has_ids else "lines"
         remedy = "without ids, caption i must be that of picture i"
+        if subset:
+            remedy += "; --subset needs captions and references with ids"
         if not texts[-1].strip():
             remedy += f"; the last line of {candidates.source} is blank"
         raise UserError(
@@ -101,7 +134,9 @@ _WAYS: tuple[tuple[str, Callable[[str], str]], ...] = (
 )
 
 
-def _by_names(candidates: Candidates, references: References) -> tuple[dict[str, str], list[str]]:
+def _by_names(
+    candidates: Candidates, references: References, subset: bool
+) -> tuple[dict[str, str], list[str]]:
     total = len(references.captions)
     way, found = "", dict[str, list[str]]()  # id of a picture -> ids of its captions
     for name, key in _WAYS:
@@ -117,22 +152,28 @@ def _by_names(candidates: Candidates, references: References) -> tuple[dict[str,
             way, found = name, here
         if len(found) == total:
             break
-    _refuse_misfits(candidates, references, found)
+    _refuse_misfits(candidates, references, found, subset)
     notes = []
     if way != "by id":
-        first = next(iter(references.captions))
+        first = next(id_ for id_ in references.captions if id_ in found)
         example = f"{short(found[first][0])} is {short(first)}"
         notes.append(f"{candidates.source}: matched with the references {way} ({example}).")
-    if extra := len(candidates.captions) - total:
+    if extra := len(candidates.captions) - len(found):
         known = {id_ for (id_,) in found.values()}
         left = some([id_ for id_ in candidates.captions if id_ not in known])
         what = f"{count(extra, 'caption')} of pictures without references"
         notes.append(f"{candidates.source}: left out {what} ({left}).")
-    return {id_: candidates.captions[found[id_][0]] for id_ in references.captions}, notes
+    captions = {
+        id_: candidates.captions[found[id_][0]] for id_ in references.captions if id_ in found
+    }
+    return captions, notes
 
 
 def _refuse_misfits(
-    candidates: Candidates, references: References, found: Mapping[str, Sequence[str]]
+    candidates: Candidates,
+    references: References,
+    found: Mapping[str, Sequence[str]],
+    subset: bool,
 ) -> None:
     for picture, ids in found.items():
         if len(ids) > 1:
@@ -145,8 +186,9 @@ def _refuse_misfits(
         there, here = (short(next(iter(one.captions))) for one in (candidates, references))
         problem = f"no caption's id is one of {references.source}: {there} here, {here} there"
         raise UserError("score.ids", f"{candidates.source}: {problem}; give both the same ids")
-    if missing := [id_ for id_ in references.captions if id_ not in found]:
+    missing = [id_ for id_ in references.captions if id_ not in found]
+    if missing and not subset:
         number = f"{len(missing):,} of the {len(references.captions):,} pictures"
         problem = f"no caption of {number} of {references.source} ({some(missing)})"
-        remedy = "caption them too, or leave their references out"
+        remedy = "caption them too, or score only the pictures that have both with --subset"
         raise UserError("score.missing", f"{candidates.source}: {problem}; {remedy}")

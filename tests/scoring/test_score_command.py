@@ -171,15 +171,16 @@ def test_captions_may_come_from_standard_input(
     assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.5)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_captions_may_come_from_a_pipe_with_a_name(pair_: list[Path], tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    words = [*SAT, "score", str(pipe), str(pair_[1]), *QUICK]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        pipe.write_bytes(pair_[0].read_bytes())
-        assert process.stdout and f"{pipe}, 3 captions" in process.stdout.read()
-    assert process.returncode == 0
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_captions_may_come_from_a_pipe_with_a_name(pair_: list[Path]) -> None:
+    """As bash gives one for `<(sat caption photos --json)`; it can be opened but once."""
+    words = [*SAT, "score", str(pair_[1]), *QUICK]
+    typed = 'sat=("$@"); "${sat[@]:0:4}" <(cat "$0") "${sat[@]:4}"'
+    done = subprocess.run(
+        ["bash", "-c", typed, str(pair_[0]), *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("/dev/fd/")
+    assert ", 3 captions, recipe coco" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_captions_may_come_from_a_pipe_with_a_name(pair_: list[Path], tmp_path: 
         (b'{"id": 1}\n{"id": 2}', ["-", "R"], 1, "sat: standard input, line 1: no caption"),
         (b"caf\xe9\n", ["-", "R"], 1, "sat: standard input, line 1: not UTF-8"),
         (b"x\n", ["C", "-"], 2, "sat: standard input is read as captions, not as references"),
-        (b"x\n", ["-", "R", "--against", "-"], 2, "another file than"),
+        (b"x\n", ["-", "R", "--against", "-"], 2, "standard input: named twice"),
     ],
 )
 def test_standard_input_is_called_by_its_name(
@@ -412,12 +413,13 @@ def test_against_gives_difference_interval_and_p(
     other = files.candidates_csv(tmp_path, OTHER)
     words = ["score", *pair_, "--against", other, *QUICK]
     found = json.loads(sat(*words, "--json")[1])
-    first, second = found["scores"]["BLEU-1"], found["against"]["scores"]["BLEU-1"]
-    difference = found["comparison"]["BLEU-1"]
+    (against,) = found["against"]
+    first, second = found["scores"]["BLEU-1"], against["scores"]["BLEU-1"]
+    difference = against["comparison"]["BLEU-1"]
     assert difference["difference"] == first["value"] - second["value"]
     assert difference["low"] <= difference["difference"] <= difference["high"]
     assert 0 < difference["p_value"] <= 1
-    assert set(found["comparison"]) == {"BLEU-1", "CIDEr-D"}
+    assert set(against["comparison"]) == {"BLEU-1", "CIDEr-D"}
     for form in ([], ["--markdown"]):
         out = sat(*words, *form)[1]
         assert "difference" in out
@@ -428,7 +430,7 @@ def test_against_gives_difference_interval_and_p(
 def test_equal_systems_do_not_differ(sat: Sat, pair_: list[Path], tmp_path: Path) -> None:
     same = files.candidates_csv(tmp_path, CAPTIONS)
     found = json.loads(sat("score", *pair_, "--against", same, *QUICK, "--json")[1])
-    assert found["comparison"]["CIDEr-D"] == {
+    assert found["against"][0]["comparison"]["CIDEr-D"] == {
         "difference": 0,
         "low": 0,
         "high": 0,
@@ -448,8 +450,95 @@ def test_per_caption_writes_a_line_a_picture_in_order(
     assert [row["id"] for row in rows] == list(CAPTIONS)
     assert [row["caption"] for row in rows] == list(CAPTIONS.values())
     assert rows[1]["scores"]["BLEU-1"] == pytest.approx(1)
-    assert rows[0]["against"]["caption"] == "a man"
-    assert rows[0]["against"]["scores"]["BLEU-1"] < rows[0]["scores"]["BLEU-1"]
+    (against,) = rows[0]["against"]
+    assert against["caption"] == "a man"
+    assert against["scores"]["BLEU-1"] < rows[0]["scores"]["BLEU-1"]
+
+
+def test_several_systems_are_each_compared_with_the_first(
+    sat: Sat, pair_: list[Path], tmp_path: Path
+) -> None:
+    other = files.candidates_csv(tmp_path, OTHER)
+    third = files.candidates_json(tmp_path, {**CAPTIONS, "a.jpg": "two cats"})
+    words = ["score", *pair_, "--against", other, "--against", third, *QUICK]
+    alone = [
+        json.loads(sat("score", *pair_, "--against", one, *QUICK, "--json")[1])["against"][0]
+        for one in (other, third)
+    ]
+    found = json.loads(sat(*words, "--json")[1])
+    assert found["against"] == alone
+    assert [one["captions"] for one in alone] == [str(other), str(third)]
+    for form in ([], ["--markdown"]):
+        out = " ".join(sat(*words, *form)[1].replace("|", " ").split())
+        for label, one in zip(("second", "third"), alone, strict=True):
+            assert f"metric first {label} difference 95 % interval p" in out
+            for difference in one["comparison"].values():
+                assert f"{difference['p_value']:.4f}" in out
+        assert "no correction for these 4 comparisons is applied" in out
+        assert "diversity first second" in out
+        assert "diversity third" in out
+    alone_metric = sat("score", *pair_, "--against", other, "--metric", "bleu-1")[1]
+    assert "no correction" not in alone_metric
+    each = tmp_path / "each.jsonl"
+    sat(*words, "--per-caption", each)
+    row = json.loads(each.read_text("utf-8").split("\n")[0])
+    assert [one["caption"] for one in row["against"]] == ["a man", "two cats"]
+
+
+# Only some of the pictures.
+
+
+def test_a_subset_is_scored_counted_and_named_in_the_signature(
+    sat: Sat, pair_: list[Path], tmp_path: Path
+) -> None:
+    few = {id_: CAPTIONS[id_] for id_ in ("a.jpg", "b.jpg")}
+    words = [files.candidates_csv(tmp_path, few), pair_[1], *QUICK]
+    code, out, err = sat("score", *words)
+    assert (code, out) == (1, "")
+    assert "no caption of 1 of the 3 pictures" in err
+    assert "or score only the pictures that have both with --subset" in err
+    code, out, err = sat("score", *words, "--subset", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["pictures"], found["subset_of"]) == (2, 3)
+    assert "scored 2 of the 3 pictures" in err
+    assert "left out c.jpg" in err
+    direct = score_captions(few, {id_: REFERENCES[id_] for id_ in few}, metrics=["BLEU-1"])
+    assert found["scores"]["BLEU-1"]["value"] == direct["BLEU-1"].value
+    signature = found["scores"]["BLEU-1"]["signature"]
+    assert signature.startswith("nrefs:2|n:2|subset:of3,")
+    assert len(signature) > len(direct["BLEU-1"].signature)
+    for form in ([], ["--markdown"]):
+        assert "2 of 3 pictures" in sat("score", *words, "--subset", *form)[1]
+    # Another subset of as many pictures is called otherwise.
+    other = files.candidates_csv(tmp_path, {id_: CAPTIONS[id_] for id_ in ("a.jpg", "c.jpg")})
+    found = json.loads(sat("score", other, *words[1:], "--subset", "--json")[1])
+    assert found["scores"]["BLEU-1"]["signature"] != signature
+
+
+def test_a_subset_of_all_is_no_subset(sat: Sat, pair_: list[Path]) -> None:
+    _, expected, _ = sat("score", *pair_, *QUICK)
+    assert sat("score", *pair_, *QUICK, "--subset")[1] == expected
+
+
+def test_a_subset_is_what_all_systems_have(sat: Sat, pair_: list[Path], tmp_path: Path) -> None:
+    second = files.candidates_csv(tmp_path, {id_: OTHER[id_] for id_ in ("a.jpg", "b.jpg")})
+    third = files.candidates_json(tmp_path, {id_: OTHER[id_] for id_ in ("b.jpg", "c.jpg")})
+    words = [*pair_, "--against", second, "--against", third, *QUICK, "--subset", "--json"]
+    code, out, err = sat("score", *words)
+    assert (code, json.loads(out)["pictures"]) == (0, 1)
+    assert "scored 1 of the 3 pictures" in err
+    third = files.candidates_json(tmp_path, {"c.jpg": "a dog"})
+    code, _, err = sat("score", *words)
+    assert (code, "no picture has a caption in every file" in err) == (1, True)
+
+
+def test_a_subset_needs_ids(sat: Sat, tmp_path: Path) -> None:
+    told = write_text(tmp_path / "c.txt", ["a dog"])
+    references = write_text(tmp_path / "r.txt", ["a dog", "a cat"])
+    code, _, err = sat("score", told, references, "--subset")
+    assert (code, "c.txt has 1 caption and" in err) == (1, True)
+    assert "--subset needs captions and references with ids" in err
 
 
 def test_training_captions_may_be_a_file_of_text(
@@ -556,13 +645,18 @@ WORDS_OF_NOTES = (
 # What is typed, the exit code, and words of the answer; C and R are good files, {tmp} their folder.
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "no references": (["C"], 2, "references"),
-    "unknown metric": (["C", "R", "--metric", "cider"], 2, "did you mean CIDEr-D?"),
-    "unknown metric in small letters": (["C", "R", "--metric", "bleu4"], 2, "did you mean BLEU-4"),
+    "unknown metric": (["C", "R", "--metric", "cidr"], 2, "did you mean CIDEr-D?"),
+    "unknown metric in small letters": (["C", "R", "--metric", "blue4"], 2, "did you mean BLEU-4"),
     "unknown recipe": (["C", "R", "--recipe", "cocoo"], 2, "coco"),
     "two kinds of output": (["C", "R", "--json", "--markdown"], 2, "exclude each other"),
     "no such column": (["C", "R", "--id-column", "Bild"], 2, "--id-column Bild: no file has such"),
     "no such columns": (["C", "R", "--caption-column", "x"], 2, "--caption-column x: no file has"),
-    "against itself": (["C", "R", "--against", "C"], 2, "another file than this one"),
+    "against itself": (["C", "R", "--against", "C"], 2, "compare with another file"),
+    "against another twice": (
+        ["C", "R", "--against", "{tmp}/few.csv", "--against", "{tmp}/few.csv"],
+        2,
+        "few.csv: named twice; compare with another file",
+    ),
     "split of text": (["{tmp}/c.txt", "{tmp}/r.txt", "--split", "test"], 2, "leave --split out"),
     "split of texts": (["{tmp}/c.txt", "{tmp}/r.txt", "{tmp}/r.txt", "--split", "dev"], 2, "leave"),
     "unknown split": (["C", "{tmp}/mine", "--split", "tset"], 2, "there are test, train"),
@@ -612,6 +706,28 @@ def test_nothing_is_written_of_a_report_that_failed(
     code, _, _ = sat("score", *pair_, *QUICK, "--per-caption", tmp_path / "each.jsonl")
     assert code == 1
     assert not (tmp_path / "each.jsonl").exists()
+
+
+# Help.
+
+
+def test_help_teaches(sat: Sat) -> None:
+    code, out, _ = sat("score", "--help")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "<bool>" not in out and "BOOLEAN" not in out
+    assert words.count("sat score ") == 1 + 3  # usage, and three examples
+    for panel in ("Reading", "Scoring", "Comparing", "Output"):
+        assert f"─ {panel} ─" in out
+    for option in ("--against", "--subset", "--id-column", "--caption-column", "SPICE", "(repeat"):
+        assert option in words
+    assert words.index("Score captions against references") < words.index("sat score results.json")
+
+
+def test_metrics_are_named_in_any_case(sat: Sat, pair_: list[Path]) -> None:
+    words = ["--metric", "cider", "--metric", "Bleu_4", "--metric", "BLEU-4"]
+    code, out, _ = sat("score", *pair_, *words, "--json")
+    assert (code, list(json.loads(out)["scores"])) == (0, ["CIDEr-D", "BLEU-4"])
 
 
 # In a process of its own.

