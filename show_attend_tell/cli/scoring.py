@@ -244,7 +244,12 @@ def score(
 def _is_data_set(path: Path) -> bool:
     from show_attend_tell.data.layouts import names_splits
 
-    return names_splits(path)
+    try:
+        return names_splits(path)
+    except UserError as error:
+        if error.code == "data.row":  # what is wrong there is said when it is read
+            return False
+        raise
 
 
 def _references(

@@ -72,12 +72,12 @@ def common(
     if not kept:
         remedy = "score files of the same pictures"
         raise UserError("score.missing", f"no picture has a caption in every file; {remedy}")
-    left = some(sorted(references.keys() - set(kept)))
+    left = sorted(references.keys() - set(kept))
     return (
         {name: {id_: captions[id_] for id_ in kept} for name, captions in systems.items()},
         {id_: references[id_] for id_ in kept},
         f"scored {len(kept):,} of the {len(references):,} pictures, those with a caption in every "
-        f"file; left out {left}.",
+        f"file; left out {len(left):,} ({some(left)}).",
     )
 
 

@@ -229,7 +229,7 @@ class _File:
         """Read a number or text; 7, 7.0 and "7" are the same."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        is_number = isinstance(value, int | float) and math.isfinite(value)
+        is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
         text = str(value).strip() if isinstance(value, str) or is_number else ""
         if not text or isinstance(value, bool):
             problem = f"{'null' if value is None else short(value)} is no id of a picture"
@@ -277,12 +277,14 @@ def _regular(path: Path) -> Iterator[Path]:
     if not is_input and (path.is_file() or not path.exists()):
         yield path
         return
+    if is_input and sys.stdin is None:
+        raise UserError("data.unreadable", "standard input is closed; give a file")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         try:
             with nullcontext(sys.stdin.buffer) if is_input else path.open("rb") as stream:
                 copy.write_bytes(stream.read(MOST_BYTES + 1))  # one more is refused later
-        except (OSError, AttributeError) as error:  # there may be no standard input at all
+        except OSError as error:
             problem = f"cannot be read ({error}); give a file"
             raise UserError("data.unreadable", f"{name_of(path)}: {problem}") from error
         try:
@@ -345,11 +347,15 @@ def _table(file: _File) -> Iterator[_Entry]:
         picture, caption = map(short, _cells(head, by))
         what = f"no header; took {picture} as a picture and {caption} as its caption"
         file.notes.append(f"{file.source}: {what}, and so on.")
-    elif by and by != usual:
-        file.notes.append(f"{file.source}: took columns as separated by {_SEPARATORS[by]}.")
     first, columns, rows = table(file.path, by or usual, header)
     if columns:
-        file.keys(columns, f"line {first}")
+        id_, caption = file.keys(columns, f"line {first}")
+        if header is None and by and by != usual:
+            what = (
+                f"took columns as separated by {_SEPARATORS[by]}, {short(caption)} as the caption"
+            )
+            what += f" and {short(id_)} as its picture" if id_ else ""
+            file.notes.append(f"{file.source}: {what}.")
     for number, row in rows:
         yield file.entry(f"line {number}", row)
 
@@ -426,12 +432,15 @@ def _list(file: _File, content: object) -> _Entries:
 
 def _coco(file: _File, content: object) -> _Entries:
     """COCO's annotations: `{"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [...]}`."""
-    if not (isinstance(content, dict) and isinstance(images := content.get("images"), list)):
+    if not isinstance(content, dict):
         return None
-    if not isinstance(annotations := content.get("annotations"), list):
+    images, annotations = (content.get(key) for key in ("images", "annotations"))
+    if not (isinstance(images, list) or isinstance(annotations, list)):
+        return None
+    if not isinstance(annotations, list):
         remedy = "give COCO's annotations, or let the name of Karpathy's file begin with dataset_"
         raise bad_row(str(file.path), f"a list of images without one of annotations; {remedy}")
-    for number, image in enumerate(images, start=1):
+    for number, image in enumerate(images if isinstance(images, list) else (), start=1):
         match image:
             case {"id": id_, "file_name": str(name)}:
                 file.names[file.id(f"image {number}", id_)] = name

@@ -181,12 +181,18 @@ LAYOUTS: dict[str, tuple[str, str, dict[str, str] | list[str], list[str]]] = {
     ),
     "a list of texts": ("c.json", '["a dog", "a cat"]', ["a dog", "a cat"], []),
     "numbers of pandas": ("c.jsonl", '{"id": 391895.0, "caption": "a"}', {"391895": "a"}, []),
+    "a number of 400 digits": (
+        "c.jsonl",
+        f'{{"id": {"9" * 400}, "caption": "a"}}',
+        {"9" * 400: "a"},
+        [],
+    ),
     "capitals in keys": ("c.jsonl", '{"Image_ID": 1, "Caption": "a dog"}', {"1": "a dog"}, []),
     "semicolons": (
         "c.csv",
         "image;caption\na.jpg;a dog\nb.jpg;a cat\n",
         DOGS,
-        ["separated by semicolons"],
+        ["took columns as separated by semicolons, 'caption' as the caption and 'image' as its"],
     ),
     "semicolons, commas and quotes": (
         "c.csv",
@@ -291,6 +297,12 @@ REFERENCE_LAYOUTS: dict[str, tuple[str, str, dict[str, list[str]], bool]] = {
         "r.jsonl",
         '{"id": 1, "caption": "x", "references": ["a", "b"]}\n',
         {"1": ["a", "b"]},
+        True,
+    ),
+    "COCO's annotations alone": (
+        "r.json",
+        '{"annotations": [{"image_id": 1, "id": 7, "caption": "a"}]}',
+        {"1": ["a"]},
         True,
     ),
     "columns": (

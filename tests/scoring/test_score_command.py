@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,7 +219,7 @@ def test_without_standard_input_one_sentence_says_so(pair_: list[Path]) -> None:
         ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("sat: standard input: cannot be read")
+    assert done.stderr.startswith("sat: standard input is closed; give a file")
     assert "Traceback" not in done.stderr
 
 
@@ -235,7 +236,10 @@ def test_columns_of_other_names_may_be_in_one_file_alone(sat: Sat, tmp_path: Pat
     code, out, err = sat(*words, "--id-column", "bild", "--caption-column", "TEXT", "--json")
     assert code == 0
     assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.8)
-    assert "r.csv: took columns as separated by semicolons." in err
+    assert (
+        "r.csv: took columns as separated by semicolons, 'text' as the caption and 'image' as"
+        in err
+    )
 
 
 # Data sets.
@@ -502,7 +506,7 @@ def test_a_subset_is_scored_counted_and_named_in_the_signature(
     assert code == 0
     assert (found["pictures"], found["subset_of"]) == (2, 3)
     assert "scored 2 of the 3 pictures" in err
-    assert "left out c.jpg" in err
+    assert "left out 1 (c.jpg)." in err
     direct = score_captions(few, {id_: REFERENCES[id_] for id_ in few}, metrics=["BLEU-1"])
     assert found["scores"]["BLEU-1"]["value"] == direct["BLEU-1"].value
     signature = found["scores"]["BLEU-1"]["signature"]
@@ -694,6 +698,50 @@ def test_a_mistake_is_answered_by_one_sentence(
     assert (code, out) == (expected, "")
     assert answer in err
     assert "Traceback" not in err
+
+
+# Wrong files, as captions and as references.
+WRONG_FILES = {
+    "a number a line": ("x.jsonl", "7\n"),
+    "no keys that are known": ("x.jsonl", '{"a": 1}\n'),
+    "no text": ("x.jsonl", '{"id": 1, "caption": 2, "references": 3}\n'),
+    "no id": ("x.jsonl", '{"id": null, "caption": "a", "references": ["a"]}\n'),
+    "a split that is none": ("x.jsonl", '{"id": 1, "caption": 2, "split": 3}\n'),
+    "a number": ("x.json", "7"),
+    "numbers": ("x.json", "[7]"),
+    "an object": ("x.json", '{"a": 1}'),
+    "annotations alone": ("x.json", '{"annotations": [{"image_id": 1, "caption": 7}]}'),
+    "images that are none": ("x.json", '{"images": [7], "annotations": []}'),
+    "annotations that are none": ("x.json", '{"images": [], "annotations": [7]}'),
+    "captions_ of COCO": ("captions_x.json", '{"images": 7, "annotations": [7]}'),
+    "columns of numbers": ("x.json", '{"id": [1], "caption": [2], "references": [3]}'),
+    "no columns": ("x.csv", "a,b\n1,2\n"),
+}
+WORDS_OF_PYDANTIC = re.compile(
+    r"Input should|[Ff]ield required|String should|Value error|\(whole\)"
+)
+
+
+@pytest.mark.parametrize("problem", WRONG_FILES)
+@pytest.mark.parametrize("side", ["captions", "references"])
+def test_what_is_wrong_in_a_file_is_said_in_words_of_ours(
+    problem: str, side: str, sat: Sat, pair_: list[Path], tmp_path: Path
+) -> None:
+    name, content = WRONG_FILES[problem]
+    (tmp_path / name).write_text(content)
+    words = [tmp_path / name, pair_[1]] if side == "captions" else [pair_[0], tmp_path / name]
+    code, out, err = sat("score", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"sat: {tmp_path / name}")
+    assert not WORDS_OF_PYDANTIC.search(err)
+
+
+def test_references_may_be_lists_a_line(sat: Sat, tmp_path: Path) -> None:
+    told = files.candidates_text(tmp_path, CAPTIONS)
+    references = write_lines(tmp_path / "r.jsonl", [[*own] for own in REFERENCES.values()])
+    code, out, _ = sat("score", told, references, *QUICK, "--json")
+    assert code == 0
+    assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.8)
 
 
 def test_nothing_is_written_of_a_report_that_failed(
