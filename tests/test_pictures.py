@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import struct
+import time
 import warnings
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from show_attend_tell.data.contents import survey_jpeg
 from show_attend_tell.data.pictures import (
     LEAST_PART,
     LONGEST_SIDE,
@@ -432,6 +434,67 @@ def test_a_picture_one_may_not_read_is_told(
 def test_a_name_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
     # Newer Pythons say that such a file does not exist.
     assert code_of(tmp_path / ("x" * 300)) in ("picture.unreadable", "picture.missing")
+
+
+# What stands in a JPEG beside its pixels
+
+
+def jpeg_with(behind_the_mark: bytes = b"", behind_the_end: bytes = b"") -> bytes:
+    whole = saved(noise(40, 30), "JPEG")
+    return whole[:2] + behind_the_mark + whole[2:] + behind_the_end
+
+
+def segments(total: int, marker: int = 0xE1, content: bytes = b"Exif\0\0") -> bytes:
+    one = (content + b"\xff\xda" * 33_000)[:65_000]
+    return (bytes([0xFF, marker]) + struct.pack(">H", 65_002) + one) * (total // 65_004)
+
+
+GOOD_BESIDE: dict[str, Callable[[], bytes]] = {
+    "a motion photo": lambda: jpeg_with(
+        behind_the_end=b"\0\0\0\x18ftypmp42" + b"\xff\xda" * 3_500_000
+    ),
+    "EXIF": lambda: jpeg_with(segments(5_000_000)),
+    "a thumbnail": lambda: jpeg_with(segments(5_000_000, 0xE2, b"thumbnail")),
+    "fill": lambda: jpeg_with(b"\xff" * 1000),  # such bytes may stand before any marker
+}
+
+
+@pytest.mark.parametrize("what", GOOD_BESIDE)
+def test_what_looks_like_scans_beside_the_pixels_costs_no_photo(what: str) -> None:
+    opened = read_picture(GOOD_BESIDE[what]())
+    assert opened.image.tobytes() == open_picture(jpeg_with()).tobytes()
+    assert ("trailing_bytes_ignored" in opened.warnings) == (what == "a motion photo")
+
+
+TOO_MUCH_BESIDE: dict[str, Callable[[], bytes]] = {
+    "fill": lambda: jpeg_with(b"\xff" * 50_000_000),
+    "zeros": lambda: jpeg_with(b"\xff\xfe\0\2" + bytes(50_000_000)),
+    "EXIF": lambda: jpeg_with(segments(97_000_000)),
+    "segments": lambda: jpeg_with(segments(97_000_000, 0xE2, b"")),
+    "small EXIF": lambda: jpeg_with(b"\xff\xe1\0\x08Exif\0\0" * 1_000_000),
+    "marks": lambda: jpeg_with(b"\xff\xd0" * 40_000_000),
+    "behind the pixels": lambda: jpeg_with()[:-2] + b"\xff\xfe\0\2" * 20_000_000,
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH_BESIDE)
+def test_more_beside_the_pixels_than_is_taken_on_is_refused_at_once(what: str) -> None:
+    content = TOO_MUCH_BESIDE[what]()
+    begin = time.process_time()
+    with pytest.raises(UserError, match="metadata are too large") as caught:
+        read_picture(content)
+    assert caught.value.code == "picture.too_large"
+    assert time.process_time() - begin < 1
+
+
+def test_padded_restart_marks_are_no_scans() -> None:
+    scan = b"\x01\xff\x00\xff\xff\xff\xd3\xff\xff\x00\x02\xff\xd0"
+    header = b"\xff\xd8\xff\xda\0\x04ab"
+    survey = survey_jpeg(header + scan * 5000 + b"\xff\xff\xd9" + b"\xff\xda" * 9)
+    assert (survey.scans, survey.pieces, survey.has_more) == (1, 1, True)
+    assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000).pieces == 1001
+    assert survey_jpeg(header + scan + b"\xff\xd9\0\0").has_more is False
+    assert survey_jpeg(header + scan).has_more is False
 
 
 SEEDS = {

@@ -21,9 +21,9 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from pydantic import BaseModel, ConfigDict
 
 from show_attend_tell.data.contents import (
+    Survey,
     count_gif_frames,
-    count_scans,
-    ends_with_jpeg,
+    survey_jpeg,
     unsupported_format,
 )
 from show_attend_tell.errors import UserError
@@ -35,6 +35,11 @@ LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
 MOST_FRAMES = 5_000
+# Of what stands beside the pixels. Pillow goes over the pieces, and over bytes that belong to none,
+# one by one in Python, and puts what was split together by copying it.
+MOST_PIECES = 1_000
+MOST_METADATA = 16 << 20
+MOST_FILL = 1 << 20
 NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
 LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
 
@@ -176,11 +181,12 @@ def read_picture(
     name = name or _name(source)
     # Whole, at once: what is checked is what is decoded, even of a file that somebody is writing.
     content = _read(source, name)
+    survey = _survey(content, name)
     with _WARNINGS_IGNORED:
         picture = _identify(content, name)
         _refuse_too_large(picture, name)
         try:
-            notes = _notes(picture, content, name)
+            notes = _notes(picture, content, survey, name)
             size = picture.size
             picture.seek(0)
             if least_side:
@@ -269,6 +275,16 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
     return content
 
 
+def _survey(content: bytes, name: str) -> Survey:
+    """What stands beside the pixels, unless there is more of it than we take on."""
+    survey = survey_jpeg(content, MOST_PIECES) if content.startswith(b"\xff\xd8\xff") else Survey()
+    if survey.pieces > MOST_PIECES or survey.metadata > MOST_METADATA or survey.fill > MOST_FILL:
+        raise _metadata_too_large(name)
+    if survey.scans > MOST_SCANS:
+        raise _too_large(name, "more scans", str(MOST_SCANS))
+    return survey
+
+
 def _identify(content: bytes, name: str) -> Image.Image:
     known = ", ".join(FORMATS)
     kind = unsupported_format(content)
@@ -316,13 +332,15 @@ def _too_large(name: str, found: str, most: str) -> UserError:
     )
 
 
-def _notes(picture: Image.Image, content: bytes, name: str) -> list[str]:
+def _metadata_too_large(name: str) -> UserError:
+    return UserError("picture.too_large", f"{name}: its metadata are too large; remove them")
+
+
+def _notes(picture: Image.Image, content: bytes, survey: Survey, name: str) -> list[str]:
     """What is left out of account, unless there is more of it than we take on."""
     notes = []
     if picture.format in ("JPEG", "MPO"):  # the latter is a JPEG with another picture inside
-        if (scans := count_scans(content)) > MOST_SCANS:
-            raise _too_large(name, f"{scans:,} scans, more", str(MOST_SCANS))
-        if not ends_with_jpeg(content):
+        if survey.has_more:
             notes.append("trailing_bytes_ignored")
     elif getattr(picture, "is_animated", False):
         frames = 1
@@ -342,7 +360,7 @@ def _notes(picture: Image.Image, content: bytes, name: str) -> list[str]:
 def _damaged(name: str, error: Exception) -> UserError:
     said = str(error).lower()
     if "too large" in said or "too much memory" in said:  # a text that Pillow will not unpack
-        return UserError("picture.too_large", f"{name}: its metadata are too large; remove them")
+        return _metadata_too_large(name)
     if "truncated" in said:
         return UserError("picture.truncated", f"{name}: the picture is cut off; export it again")
     return UserError("picture.corrupt", f"{name}: damaged picture ({error}); export it again")
