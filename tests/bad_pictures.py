@@ -59,10 +59,16 @@ def chunk(kind: bytes, content: bytes) -> bytes:
     )
 
 
-def png_of(width: int, height: int, *more: bytes) -> bytes:
+def png_of(width: int, height: int, *more: bytes, bits: int = 8, colours: int = 2) -> bytes:
     """A picture that promises pixels and brings none."""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colours, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(more)
+
+
+def webp_of(width: int, height: int) -> bytes:
+    """All of one colour, in as few bytes as can be."""
+    pixels = b"\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14) + b"\x88\x88\x08"
+    return b"RIFF" + struct.pack("<I", 20) + b"WEBPVP8L" + struct.pack("<I", 8) + pixels
 
 
 def with_chunk(png: bytes, *more: bytes) -> bytes:
@@ -273,6 +279,19 @@ PICTURES = [
         "40-megapixels.png",
         saved(Image.new("1", (8000, 5000))),
         warnings=(*CONVERTED, "one_colour"),
+    ),
+    Row(
+        32,
+        "40-megapixels.jpg",
+        saved(Image.new("RGB", (8000, 5000), "navy"), "JPEG"),
+        warnings=("one_colour",),
+    ),
+    Row(32, "40-megapixels.webp", webp_of(8000, 5000), LARGE),
+    Row(
+        32,
+        "40-megapixels-of-64-bits.png",
+        png_of(8000, 5000, chunk(b"IDAT", b""), bits=16, colours=6),
+        LARGE,
     ),
     Row(32, "one-row-more.png", saved(Image.new("1", (8000, 5001))), LARGE),
     Row(33, "photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(99), UNSUPPORTED),

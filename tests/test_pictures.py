@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import struct
+import subprocess
+import sys
 import time
 import warnings
 import zlib
@@ -31,6 +33,7 @@ from show_attend_tell.data.pictures import (
     view,
 )
 from show_attend_tell.errors import UserError
+from tests.bad_pictures import chunk, png_of, webp_of
 
 PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
 SQUEEZED = PAPER.model_copy(update={"fit": "squeeze"})
@@ -495,6 +498,84 @@ def test_padded_restart_marks_are_no_scans() -> None:
     assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000).pieces == 1001
     assert survey_jpeg(header + scan + b"\xff\xd9\0\0").has_more is False
     assert survey_jpeg(header + scan).has_more is False
+
+
+# Memory
+
+# The largest of each kind that are accepted, or nearly.
+HEAVY: dict[str, Callable[[], bytes]] = {
+    "photo": lambda: saved(Image.new("RGB", (8000, 5000), "navy"), "JPEG", exif=TURNED),
+    "progressive photo": lambda: saved(
+        Image.new("RGB", (8000, 5000), "navy"), "JPEG", progressive=True, subsampling=0, exif=TURNED
+    ),
+    "WebP": lambda: saved(Image.new("RGB", (4900, 3800)), "WEBP", method=0, exif=TURNED),
+    "transparent WebP": lambda: saved(Image.new("RGBA", (4900, 3800)), "WEBP", method=0),
+    "packed WebP": lambda: webp_of(4900, 3800),
+    "large WebP": lambda: saved(noise(3400, 3400), "WEBP", lossless=True, method=0, quality=0),
+    "RGB": lambda: saved(Image.new("RGB", (6000, 6000)), compress_level=1, exif=TURNED),
+    "RGBA": lambda: saved(Image.new("RGBA", (6000, 6000)), compress_level=1, exif=TURNED),
+    "RGBA of 16 bits": lambda: png_of(
+        6000, 6000, chunk(b"IDAT", zlib.compress(bytes(48_001 * 6000), 1)), bits=16, colours=6
+    ),
+    "grey of 16 bits": lambda: saved(Image.new("I;16", (8000, 5000)), compress_level=1),
+    "palette": lambda: saved(Image.new("P", (8000, 5000)), transparency=3, compress_level=1),
+    "GIF": lambda: saved(Image.new("P", (8000, 5000)), "GIF", transparency=3),
+    "BMP": lambda: saved(Image.new("RGB", (8000, 5000)), "BMP"),
+    "float TIFF": lambda: saved(Image.new("F", (5000, 4900)), "TIFF"),
+    "packed float TIFF": lambda: saved(
+        Image.new("F", (6000, 6000)), "TIFF", compression="tiff_lzw"
+    ),
+    "TIFF in one strip": lambda: saved(
+        Image.new("RGBA", (6000, 6000)), "TIFF", compression="tiff_lzw", tiffinfo={278: 6000}
+    ),
+    "CMYK TIFF": lambda: saved(Image.new("CMYK", (6000, 4000)), "TIFF"),
+}
+TURNED = Image.Exif()
+TURNED[0x0112] = 6
+
+# What the system tells of a child from outside begins with its parent's.
+MEASURE = """
+import sys
+from pathlib import Path
+from PIL import Image
+from show_attend_tell.data.pictures import read_picture
+def peak():
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+Image.init()
+idle = peak()
+read_picture(Path(sys.argv[1]), least_side=256)
+print(peak() - idle)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+@pytest.mark.parametrize("kind", HEAVY)
+def test_the_largest_that_are_accepted_take_no_more_than_300_mib(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(HEAVY[kind]())
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 300
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        webp_of(5000, 4000),
+        png_of(8000, 5000, chunk(b"IDAT", b""), bits=16, colours=6),
+        png_of(8000, 5000, chunk(b"IDAT", b""), colours=6),
+        saved(Image.new("F", (1, 1)), "TIFF")
+        .replace(struct.pack("<HHII", 256, 4, 1, 1), struct.pack("<HHII", 256, 4, 1, 8000))
+        .replace(struct.pack("<HHII", 257, 4, 1, 1), struct.pack("<HHII", 257, 4, 1, 5000)),
+    ],
+    ids=["WebP", "RGBA of 16 bits", "RGBA", "float TIFF"],
+)
+def test_what_takes_more_memory_is_refused_by_its_header(content: bytes) -> None:
+    with pytest.raises(UserError, match=r"takes \d+ MiB, more than the 288 MiB") as caught:
+        read_picture(content)
+    assert caught.value.code == "picture.too_large"
 
 
 SEEDS = {

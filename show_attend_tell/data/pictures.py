@@ -9,7 +9,7 @@ learn from: a part of it, mirrored or not.
 import io
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.TiffImagePlugin import BITSPERSAMPLE, ROWSPERSTRIP, TILELENGTH, TILEWIDTH
 from pydantic import BaseModel, ConfigDict
 
 from show_attend_tell.data.contents import (
@@ -31,6 +33,7 @@ from show_attend_tell.errors import UserError
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_BYTES = 128 << 20  # a file of 40 megapixels as they are, and something for the rest
 MOST_PIXELS = 40_000_000
+MOST_MEMORY = 288 << 20  # to decode a picture, by our account; 300 MiB with what Python adds
 LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
@@ -40,6 +43,7 @@ MOST_FRAMES = 5_000
 MOST_PIECES = 1_000
 MOST_METADATA = 16 << 20
 MOST_FILL = 1 << 20
+PIXELS_A_STRIP = 1 << 18  # converted at a time
 NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
 LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
 
@@ -184,14 +188,15 @@ def read_picture(
     survey = _survey(content, name)
     with _WARNINGS_IGNORED:
         picture = _identify(content, name)
-        _refuse_too_large(picture, name)
+        refuse_too_large(picture.size, name)
         try:
             notes = _notes(picture, content, survey, name)
             size = picture.size
             picture.seek(0)
             if least_side:
                 picture.draft("RGB", (least_side, least_side))
-            return _upright_rgb(picture, size, notes)
+            spare = _spare_memory(picture, name, size, survey.scans, len(content))
+            return _upright_rgb(picture, name, size, notes, spare, keep=False)
         except UserError:
             raise
         except Exception as error:  # damage can raise nearly anything from Pillow's plug-ins
@@ -228,9 +233,12 @@ _WARNINGS_IGNORED = _Ignored()
 
 def read_image(image: Image.Image) -> Opened:
     """A Pillow image as upright RGB, its present frame; refused as `read_picture` refuses."""
-    _refuse_too_large(image, "image")
+    refuse_too_large(image.size, "image")
     try:
-        return _upright_rgb(image, image.size, [])
+        spare = _spare_memory(image, "image", image.size)
+        return _upright_rgb(image, "image", image.size, [], spare, keep=True)
+    except UserError:
+        raise
     except Exception as error:  # it may not have been decoded yet
         raise _damaged("image", error) from error
 
@@ -278,10 +286,10 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
 def _survey(content: bytes, name: str) -> Survey:
     """What stands beside the pixels, unless there is more of it than we take on."""
     survey = survey_jpeg(content, MOST_PIECES) if content.startswith(b"\xff\xd8\xff") else Survey()
-    if survey.pieces > MOST_PIECES or survey.metadata > MOST_METADATA or survey.fill > MOST_FILL:
-        raise _metadata_too_large(name)
     if survey.scans > MOST_SCANS:
         raise _too_large(name, "more scans", str(MOST_SCANS))
+    if survey.pieces > MOST_PIECES or survey.metadata > MOST_METADATA or survey.fill > MOST_FILL:
+        raise _metadata_too_large(name)
     return survey
 
 
@@ -313,9 +321,10 @@ def _is_raw(picture: Image.Image) -> bool:
     return ExifTags.Base.DNGVersion in tags or (is_thumbnail and ExifTags.Base.SubIFDs in tags)
 
 
-def _refuse_too_large(picture: Image.Image, name: str) -> None:
-    width, height = picture.size
-    short, long = sorted(picture.size)
+def refuse_too_large(size: tuple[int, int], name: str) -> None:
+    """Raise `picture.too_large` at more pixels than are taken on, or nearly a line of them."""
+    width, height = size
+    short, long = sorted(size)
     if width * height > MOST_PIXELS or long > LONGEST_SIDE or long > LARGEST_RATIO * short:
         raise _too_large(name, f"{width} × {height} pixels, more", _MOST_PIXELS)
 
@@ -377,17 +386,33 @@ _TURNS = {
 }
 
 
-def _upright_rgb(picture: Image.Image, size: tuple[int, int], notes: list[str]) -> Opened:
-    """Turn a picture as its EXIF says and give it three channels; `size` before it is turned."""
+def _upright_rgb(
+    picture: Image.Image,
+    name: str,
+    size: tuple[int, int],
+    notes: list[str],
+    memory: int,
+    *,
+    keep: bool,
+) -> Opened:
+    """Turn a picture as its EXIF says and give it three channels.
+
+    `size` is that of the original before it is turned, `memory` what the pixels may take, and a
+    picture that nobody will `keep` is given up for its upright copy.
+    """
     picture.load()
     try:
         orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # broken EXIF must not cost the picture
         orientation = None
     if orientation in _TURNS:
-        picture = picture.transpose(_TURNS[orientation])
+        _refuse_memory(picture, name, 2 * _bytes_of(picture), memory)
+        turned = picture.transpose(_TURNS[orientation])
         # What says how to turn it must not come along, or the next reader turns it again.
-        picture.info = {name: fact for name, fact in picture.info.items() if name in NEEDED}
+        turned.info = {name: fact for name, fact in picture.info.items() if name in NEEDED}
+        if not keep:
+            picture.close()
+        picture = turned
         size = size[::-1] if orientation >= 5 else size
         notes = [*notes, "orientation_applied"]
     elif orientation != 1:
@@ -396,24 +421,137 @@ def _upright_rgb(picture: Image.Image, size: tuple[int, int], notes: list[str]) 
     return Opened(image, size, (*notes, *note))
 
 
+# In Pillow's memory; of every other mode four, those of RGB too.
+_BYTES_A_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+_WEBP_BYTES_A_PIXEL = 16  # two canvases, their copy and the picture
+
+
+def _bytes_of(picture: Image.Image) -> int:
+    return picture.width * picture.height * _BYTES_A_PIXEL.get(picture.mode, 4)
+
+
+def _spare_memory(
+    picture: Image.Image, name: str, original: tuple[int, int], scans: int = 1, file: int = 0
+) -> int:
+    """How much memory there is for copies of the pixels; refused if not enough to decode them.
+
+    Parameters
+    ----------
+    picture
+        As it will be decoded; a JPEG perhaps at a fraction of its size.
+    name
+        What to call it in an error.
+    original
+        Its size in the file.
+    scans
+        Of a JPEG: for several it keeps coefficients of the whole.
+    file
+        The bytes that the file itself takes.
+    """
+    spare = MOST_MEMORY - file
+    decoded = to_decode = _bytes_of(picture)
+    pixels = picture.width * picture.height
+    tiles = getattr(picture, "tile", None)  # what has not been decoded yet
+    decoder = tiles[0][0] if tiles else None
+    if picture.format == "WEBP":
+        to_decode = _WEBP_BYTES_A_PIXEL * pixels
+        spare -= 2 * file  # its own copies
+    elif decoder == "jpeg" and isinstance(picture, JpegImageFile):
+        if scans > 1 or "progressive" in picture.info:
+            to_decode += _coefficients(picture.layer, original)
+    elif decoder == "libtiff":
+        to_decode += _strip(picture)
+    elif decoder == "bmp_rle":
+        to_decode += 3 * pixels
+    to_convert = 0 if _is_plain(picture) else decoded + 4 * pixels
+    _refuse_memory(picture, name, max(to_decode, to_convert), spare)
+    return spare
+
+
+def _coefficients(layers: list[tuple[int, int, int, int]], size: tuple[int, int]) -> int:
+    """The bytes of all coefficients of a JPEG, two each, of components (id, h, v, table)."""
+    across, down = max(layer[1] for layer in layers), max(layer[2] for layer in layers)
+    shares = sum(layer[1] * layer[2] for layer in layers) / max(1, across * down)
+    return int(2 * size[0] * size[1] * shares)
+
+
+def _strip(picture: Image.Image) -> int:
+    """The bytes of the piece of a packed TIFF that is unpacked at a time."""
+    tags: Mapping[int, Any] = getattr(picture, "tag_v2", {})
+    across = tags.get(TILEWIDTH, picture.width)
+    down = tags.get(TILELENGTH, min(tags.get(ROWSPERSTRIP, picture.height), picture.height))
+    bits = sum(tags.get(BITSPERSAMPLE, (1,)))
+    return int(across * down * max(4, bits / 8))
+
+
+def _refuse_memory(picture: Image.Image, name: str, needed: int, spare: int) -> None:
+    if needed > spare:
+        width, height = picture.size
+        taken = (MOST_MEMORY - spare + needed) >> 20
+        raise UserError(
+            "picture.too_large",
+            f"{name}: decoding {width} × {height} pixels of {picture.format or picture.mode} takes "
+            f"{taken} MiB, more than the {MOST_MEMORY >> 20} MiB that are accepted; "
+            "make it smaller, or save it as a baseline JPEG",
+        )
+
+
+def _is_plain(picture: Image.Image) -> bool:
+    return picture.mode == "RGB" and "transparency" not in picture.info
+
+
 def _rgb(picture: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
-    if picture.mode == "RGB" and "transparency" not in picture.info:
+    if _is_plain(picture):
         return picture, ()
     if picture.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        return _stretch(picture).convert("RGB"), ("colours_converted",)
+        low, high = _range(picture)
+        return _by_strips(picture, lambda strip: _stretch(strip, low, high)), _CONVERTED
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         # What is transparent shows white, as on a page.
-        layer = picture.convert("RGBA")
-        ground = Image.new("RGBA", layer.size, "white")
-        is_opaque = layer.getchannel("A").getextrema() == (255, 255)
-        note = () if is_opaque else ("transparency_on_white",)
-        return Image.alpha_composite(ground, layer).convert("RGB"), note
-    return picture.convert("RGB"), ("colours_converted",)
+        is_opaque = True
+
+        def on_white(strip: Image.Image) -> Image.Image:
+            nonlocal is_opaque
+            layer = strip.convert("RGBA")
+            is_opaque &= layer.getchannel("A").getextrema() == (255, 255)
+            ground = Image.new("RGBA", layer.size, "white")
+            return Image.alpha_composite(ground, layer).convert("RGB")
+
+        return _by_strips(picture, on_white), () if is_opaque else ("transparency_on_white",)
+    return _by_strips(picture, lambda strip: strip.convert("RGB")), _CONVERTED
 
 
-def _stretch(picture: Image.Image) -> Image.Image:
-    """Bring 16-bit and float pictures to 0..255; 16-bit by its full range, others by their own."""
-    values = np.nan_to_num(np.asarray(picture, dtype=np.float32))
-    low, high = (0.0, 65535.0) if picture.mode.startswith("I;16") else (values.min(), values.max())
-    scaled = (values - low) * (255.0 / max(float(high - low), 1e-12))
-    return Image.fromarray(scaled.clip(0, 255).astype(np.uint8))
+_CONVERTED = ("colours_converted",)
+
+
+def _strips(picture: Image.Image) -> Iterator[tuple[int, int, int, int]]:
+    width, height = picture.size
+    rows = max(1, PIXELS_A_STRIP // width)
+    for top in range(0, height, rows):
+        yield 0, top, width, min(top + rows, height)
+
+
+def _by_strips(picture: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    """The picture converted to RGB, without copies of the whole on the way."""
+    whole = Image.new("RGB", picture.size)
+    for box in _strips(picture):
+        whole.paste(convert(picture.crop(box)), box)
+    return whole
+
+
+def _values(strip: Image.Image) -> npt.NDArray[np.float32]:
+    return np.nan_to_num(np.asarray(strip, dtype=np.float32))
+
+
+def _range(picture: Image.Image) -> tuple[float, float]:
+    """What becomes black and white: of 16 bits all that there are, otherwise all that is there."""
+    if picture.mode.startswith("I;16"):
+        return 0.0, 65535.0
+    ends = [(each.min(), each.max()) for each in map(_values, map(picture.crop, _strips(picture)))]
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _stretch(strip: Image.Image, low: float, high: float) -> Image.Image:
+    """Bring 16-bit and float pictures to 0..255."""
+    scaled = (_values(strip) - low) * (255.0 / max(float(high - low), 1e-12))
+    return Image.fromarray(scaled.clip(0, 255).astype(np.uint8)).convert("RGB")
