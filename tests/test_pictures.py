@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from show_attend_tell.data.pictures import (
     view,
 )
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling.captioner import open_given
 from tests.bad_pictures import chunk, png_of, webp_of
 
 PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
@@ -576,6 +578,65 @@ def test_what_takes_more_memory_is_refused_by_its_header(content: bytes) -> None
     with pytest.raises(UserError, match=r"takes \d+ MiB, more than the 288 MiB") as caught:
         read_picture(content)
     assert caught.value.code == "picture.too_large"
+
+
+def broken_tiffs() -> list[bytes]:
+    """Of every way to pack one: all pixels written over."""
+    broken = []
+    for packing in ("tiff_lzw", "tiff_adobe_deflate", "jpeg", "packbits"):
+        whole = saved(noise(40, 30), "TIFF", compression=packing)
+        tags = Image.open(io.BytesIO(whole)).tag_v2
+        (at,), (length,) = tags[273], tags[279]
+        for kept in (0, length // 2):
+            rest = b"\xa5" * (length - kept)
+            broken.append(whole[: at + kept] + rest + whole[at + length :])
+    return broken
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="libtiff is built into Pillow there")
+def test_libtiff_writes_nothing_past_us(capfd: pytest.CaptureFixture[str]) -> None:
+    for content in broken_tiffs():
+        with suppress(UserError):
+            open_picture(content)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_image_with_endless_values_is_read_without_a_warning() -> None:
+    for image in (floats(-3e38, 3e38), floats(float("-inf"), float("inf"))):
+        assert read_image(image).image.mode == "RGB"
+
+
+def closed() -> io.BytesIO:
+    stream = io.BytesIO(saved(noise(8, 8)))
+    stream.close()
+    return stream
+
+
+class OnlyRead:
+    def read(self, size: int) -> bytes:
+        return saved(noise(8, 8))
+
+
+def test_what_can_only_be_read_is_read() -> None:
+    assert open_given(OnlyRead()).size == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("picture", "code"),
+    [
+        (closed(), "picture.unreadable"),
+        (np.broadcast_to(np.uint8(7), (60_000, 60_000, 3)), "picture.too_large"),
+        (np.broadcast_to(np.uint8(7), (5001, 8000, 3)), "picture.too_large"),
+        (np.broadcast_to(np.uint8(7), (1, 1001, 3)), "picture.too_large"),
+    ],
+    ids=["closed", "huge view", "one row more", "a line"],
+)
+def test_what_a_program_may_hand_over_is_refused_at_once(picture: object, code: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(UserError) as caught:
+        open_given(picture)
+    assert caught.value.code == code
+    assert time.process_time() - begin < 0.1
 
 
 SEEDS = {

@@ -6,18 +6,21 @@ into the square: a departure, off in the paper's recipes. So are further views o
 learn from: a part of it, mirrored or not.
 """
 
+import ctypes
 import io
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError, _imaging
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.TiffImagePlugin import BITSPERSAMPLE, ROWSPERSTRIP, TILELENGTH, TILEWIDTH
 from pydantic import BaseModel, ConfigDict
@@ -234,13 +237,14 @@ _WARNINGS_IGNORED = _Ignored()
 def read_image(image: Image.Image) -> Opened:
     """A Pillow image as upright RGB, its present frame; refused as `read_picture` refuses."""
     refuse_too_large(image.size, "image")
-    try:
-        spare = _spare_memory(image, "image", image.size)
-        return _upright_rgb(image, "image", image.size, [], spare, keep=True)
-    except UserError:
-        raise
-    except Exception as error:  # it may not have been decoded yet
-        raise _damaged("image", error) from error
+    with _WARNINGS_IGNORED:
+        try:
+            spare = _spare_memory(image, "image", image.size)
+            return _upright_rgb(image, "image", image.size, [], spare, keep=True)
+        except UserError:
+            raise
+        except Exception as error:  # it may not have been decoded yet
+            raise _damaged("image", error) from error
 
 
 def _name(source: Path | bytes | BinaryIO) -> str:
@@ -261,10 +265,9 @@ def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
                 content = _read_stream(stream, name)
         else:
             content = source if isinstance(source, bytes) else _read_stream(source, name)
-    except OSError as error:
-        raise UserError(
-            "picture.unreadable", f"{name}: cannot be read ({error.strerror or error})"
-        ) from error
+    except (OSError, ValueError) as error:  # the latter from a file that was closed
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise UserError("picture.unreadable", f"{name}: cannot be read ({reason})") from error
     if not content:
         raise UserError("picture.empty", f"{name}: the file is empty")
     if len(content) > MOST_BYTES:
@@ -273,7 +276,7 @@ def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
 
 
 def _read_stream(stream: BinaryIO, name: str) -> bytes:
-    if stream.seekable():
+    if getattr(stream, "seekable", bool)():
         if stream.seek(0, io.SEEK_END) > MOST_BYTES:
             raise _too_large(name, "a larger file", f"{MOST_BYTES >> 20} MiB")
         stream.seek(0)
@@ -312,6 +315,17 @@ def _identify(content: bytes, name: str) -> Image.Image:
             f"{name}: {kind or 'raw camera'} files are not read; save it as one of {known}",
         )
     return picture
+
+
+@cache
+def _silence_libtiff() -> None:
+    """Keep libtiff from writing to standard error, past Python, what Pillow raises as well.
+
+    Its handler of errors is one for all threads. Where it is built into Pillow's own module, as on
+    Windows, it cannot be reached.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)
 
 
 def _is_raw(picture: Image.Image) -> bool:
@@ -400,6 +414,8 @@ def _upright_rgb(
     `size` is that of the original before it is turned, `memory` what the pixels may take, and a
     picture that nobody will `keep` is given up for its upright copy.
     """
+    if picture.format == "TIFF":
+        _silence_libtiff()
     picture.load()
     try:
         orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)

@@ -18,6 +18,7 @@ from show_attend_tell.data.pictures import (
     crop_of,
     read_image,
     read_picture,
+    refuse_too_large,
 )
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
@@ -208,6 +209,7 @@ def open_given(picture: Picture, least_side: int | None = None) -> Opened:
             )
         if picture.size == 0:
             raise UserError("picture.empty", f"the array {picture.shape} has no pixels")
+        refuse_too_large((picture.shape[1], picture.shape[0]), "the array")
         return read_image(Image.fromarray(picture))
     if isinstance(picture, str):
         picture = Path(picture)
