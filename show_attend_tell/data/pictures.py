@@ -8,6 +8,7 @@ learn from: a part of it, mirrored or not.
 
 import ctypes
 import io
+import logging
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,9 @@ from show_attend_tell.data.contents import (
     unsupported_format,
 )
 from show_attend_tell.errors import UserError
+
+# What Pillow logs is said by our own errors; a program that listens to its log still hears it.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_BYTES = 128 << 20  # a file of 40 megapixels as they are, and something for the rest
