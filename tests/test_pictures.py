@@ -34,7 +34,7 @@ from show_attend_tell.data.pictures import (
 )
 from show_attend_tell.errors import UserError
 from show_attend_tell.telling.captioner import open_given
-from tests.bad_pictures import chunk, png_of, webp_of
+from tests.bad_pictures import chunk, png_of, webp_of, with_chunk
 
 PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
 SQUEEZED = PAPER.model_copy(update={"fit": "squeeze"})
@@ -481,6 +481,51 @@ TOO_MUCH_BESIDE: dict[str, Callable[[], bytes]] = {
 }
 
 
+def in_gif(blocks: bytes) -> bytes:
+    """Blocks behind the palette."""
+    whole = saved(noise(40, 30), "GIF")
+    return whole[: 13 + 3 * 256] + blocks + whole[13 + 3 * 256 :]
+
+
+def in_gif_pixels(blocks: bytes) -> bytes:
+    whole = saved(noise(40, 30), "GIF")
+    begin = whole.index(b"\x2c\0\0\0\0\x28\0\x1e\0") + 11
+    return whole[:begin] + blocks + whole[begin:]
+
+
+def tiff_of(*tags: tuple[int, int, int, int], more: int, big: bool = False) -> bytes:
+    """8 x 8 pixels of grey by tags (name, kind, count, value), and more bytes behind them."""
+    about = [(256, 4, 1, 8), (257, 4, 1, 8), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1)]
+    each = sorted([*about, (277, 3, 1, 1), (279, 4, 1, 64), *tags])
+    head, tag = ("<QQ", "<HHQQ") if big else ("<IH", "<HHII")
+    written = b"".join(struct.pack(tag, *one) for one in each)
+    begin = struct.pack(head, 16 if big else 8, len(each))
+    return (b"II+\0\x08\0\0\0" if big else b"II*\0") + begin + written + bytes(more)
+
+
+def in_webp(name: bytes, content: bytes) -> bytes:
+    whole = saved(noise(40, 30), "WEBP", exif=TURNED)
+    more = name + struct.pack("<I", len(content)) + content
+    return whole[:4] + struct.pack("<I", len(whole) - 8 + len(more)) + whole[8:] + more
+
+
+PNG = saved(noise(40, 30))
+TURNED = Image.Exif()
+TURNED[0x0112] = 6
+TOO_MUCH_BESIDE |= {
+    "chunks": lambda: with_chunk(PNG, chunk(b"abCd", b"") * 200_000),
+    "empty pixels": lambda: with_chunk(PNG, chunk(b"IDAT", b"") * 200_000),
+    "EXIF of a PNG": lambda: with_chunk(PNG, chunk(b"eXIf", bytes(20 << 20))),
+    "comments of a GIF": lambda: in_gif(b"\x21\xfe\1a\0" * 200_000),
+    "a comment in pieces": lambda: in_gif(b"\x21\xfe" + b"\1a" * 2_000_000 + b"\0"),
+    "pixels in pieces": lambda: in_gif_pixels(b"\1\0" * 4_000_000),
+    "strips": lambda: tiff_of((273, 4, 1_000_000, 300), (278, 4, 1, 1), more=4_000_300),
+    "tags": lambda: tiff_of((273, 4, 1, 300), *[(900, 1, 1, 0)] * 300_000, more=99, big=True),
+    "EXIF of a WebP": lambda: in_webp(b"EXIF", bytes(20 << 20)),
+    "chunks of a WebP": lambda: in_webp(b"abcd", b"") + b"abcd\0\0\0\0" * 200_000,
+}
+
+
 @pytest.mark.parametrize("what", TOO_MUCH_BESIDE)
 def test_more_beside_the_pixels_than_is_taken_on_is_refused_at_once(what: str) -> None:
     content = TOO_MUCH_BESIDE[what]()
@@ -491,14 +536,44 @@ def test_more_beside_the_pixels_than_is_taken_on_is_refused_at_once(what: str) -
     assert time.process_time() - begin < 1
 
 
+GOOD_IN_PIECES: dict[str, Callable[[], bytes]] = {
+    "PNG": lambda: with_chunk(PNG, chunk(b"abCd", bytes(99)) * 90_000),
+    "GIF": lambda: in_gif(b"\x21\xfe" + (b"\xff" + b"a" * 255) * 9_000 + b"\0"),
+    "GIF pixels": lambda: saved(
+        Image.frombytes("P", (600, 1500), noise(600, 500).tobytes()), "GIF"
+    ),
+    "TIFF": lambda: saved(noise(40, 16_000), "TIFF", tiffinfo={278: 1}),
+    "layered TIFF": lambda: tiff_of((273, 4, 1, 300), (37724, 7, 40 << 20, 300), more=41 << 20),
+    "WebP": lambda: saved(noise(40, 30), "WEBP", xmp=bytes(9 << 20)),
+}
+
+
+@pytest.mark.parametrize("what", GOOD_IN_PIECES)
+def test_what_programs_write_beside_the_pixels_costs_no_picture(what: str) -> None:
+    assert open_picture(GOOD_IN_PIECES[what]()).mode == "RGB"
+
+
+@pytest.mark.parametrize("size", [(8000, 5000), (64, 64)])
+def test_a_bmp_in_runs_is_unpacked_only_if_small(size: tuple[int, int]) -> None:
+    content = bytearray(saved(Image.new("P", (8, 8)), "BMP"))
+    content[18:26] = struct.pack("<II", *size)
+    content[30:34] = struct.pack("<I", 1)  # each row ends at once
+    content[content[10] + 256 * content[11] :] = b"\1\1\0\0" * size[1] + b"\0\1"
+    for whole in (bytes(content), bytes(content) + b"\0\0" * (2 << 20)):
+        if size[0] < 100 and len(whole) < 1 << 20:
+            assert open_picture(whole).size == size
+        else:
+            assert code_of(whole) == "picture.too_large"
+
+
 def test_padded_restart_marks_are_no_scans() -> None:
     scan = b"\x01\xff\x00\xff\xff\xff\xd3\xff\xff\x00\x02\xff\xd0"
     header = b"\xff\xd8\xff\xda\0\x04ab"
-    survey = survey_jpeg(header + scan * 5000 + b"\xff\xff\xd9" + b"\xff\xda" * 9)
+    survey = survey_jpeg(header + scan * 5000 + b"\xff\xff\xd9" + b"\xff\xda" * 9, 1000)
     assert (survey.scans, survey.pieces, survey.has_more) == (1, 1, True)
-    assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000).pieces == 1001
-    assert survey_jpeg(header + scan + b"\xff\xd9\0\0").has_more is False
-    assert survey_jpeg(header + scan).has_more is False
+    assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000, 1000).pieces == 1001
+    assert survey_jpeg(header + scan + b"\xff\xd9\0\0", 9).has_more is False
+    assert survey_jpeg(header + scan, 9).has_more is False
 
 
 # Memory
@@ -531,8 +606,6 @@ HEAVY: dict[str, Callable[[], bytes]] = {
     ),
     "CMYK TIFF": lambda: saved(Image.new("CMYK", (6000, 4000)), "TIFF"),
 }
-TURNED = Image.Exif()
-TURNED[0x0112] = 6
 
 # What the system tells of a child from outside begins with its parent's.
 MEASURE = """

@@ -1,7 +1,9 @@
 """What the bytes of a picture's file say before anything is decoded."""
 
 import re
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 # How files begin that are pictures, or pages, but of no format that we read.
 _UNSUPPORTED = (
@@ -28,6 +30,15 @@ _JPEG_MARKER_AFTER_SCAN = re.compile(rb"\xff[^\0\xff\xd0-\xd7]", re.DOTALL)
 _NOT_PADDING = re.compile(rb"[^\0]")
 _SCAN, _END_OF_JPEG = 0xDA, 0xD9
 
+_PNG_CHUNK, _PNG_PIXELS = struct.Struct(">I4s"), (b"IDAT", b"fdAT")
+_WEBP_CHUNK, _WEBP_PIXELS = struct.Struct("<4sI"), (b"VP8 ", b"VP8L", b"ALPH", b"ANMF")
+_GIF_BYTES_A_PIECE = 160  # a comment in Python
+_GIF_PICTURE, _GIF_EXTENSION = 0x2C, 0x21
+_TIFF_ABOUT_PIXELS = 700  # tags of higher numbers are of programs, and of metadata
+_TIFF_BYTES = (1, 2, 7)  # kinds that are no numbers
+_TIFF_SIZES = dict(zip(range(1, 14), (1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4), strict=True))
+_TIFF_SIZES |= {16: 8, 17: 8, 18: 8}
+
 
 def unsupported_format(content: bytes) -> str | None:
     """The name of a known format that is not read; None for any other content.
@@ -45,14 +56,32 @@ def unsupported_format(content: bytes) -> str | None:
 class Survey:
     """What a file holds beside its pixels."""
 
-    pieces: int = 0  # that it is made of; at most one more than was asked for
-    metadata: int = 0  # bytes of those before the pixels
-    fill: int = 0  # bytes there that belong to none
+    pieces: int = 0  # that it is made of; somewhat more than may be, if there are too many
+    metadata: int = 0  # bytes of those that are not pixels
+    fill: int = 0  # bytes that belong to none, before the pixels
     scans: int = 0  # of a JPEG: one, or about ten if it is progressive
-    has_more: bool = False  # something follows the end
+    has_more: bool = False  # something follows the end of a JPEG
+    kind: str = ""  # of the file, as its beginning says: `JPEG`, ...
+    copies: int = 8  # of the metadata that reading them may make: two bytes become a Python number
+
+    @property
+    def memory(self) -> int:
+        """What reading the metadata may take, in bytes."""
+        return self.copies * self.metadata
 
 
-def survey_jpeg(jpeg: bytes, most_pieces: int = 1_000) -> Survey:
+def survey(content: bytes, most_pieces: Mapping[str, int]) -> Survey:
+    """Walk over the pieces of a picture's file, no further than `most_pieces` of its format.
+
+    Pillow goes over them one by one, too, in Python and at a microsecond or more each.
+    """
+    for beginning, (kind, walk) in _WALKS.items():
+        if re.match(beginning, content, re.DOTALL):
+            return replace(walk(content, most_pieces[kind]), kind=kind)
+    return Survey()
+
+
+def survey_jpeg(jpeg: bytes, most_pieces: int) -> Survey:
     """Walk over the markers of a JPEG up to its end mark; what is inside a segment is no marker.
 
     Stops early at more than `most_pieces` segments.
@@ -78,6 +107,89 @@ def survey_jpeg(jpeg: bytes, most_pieces: int = 1_000) -> Survey:
     return Survey(pieces, metadata, fill, scans)
 
 
+def survey_png(png: bytes, most_pieces: int) -> Survey:
+    """Walk over the chunks of a PNG."""
+    at, pieces, metadata = 8, 0, 0
+    while pieces <= most_pieces and at + 8 <= len(png):
+        length, kind = _PNG_CHUNK.unpack_from(png, at)
+        pieces += 1
+        metadata += length if kind not in _PNG_PIXELS else 0
+        at += length + 12
+    return Survey(pieces, min(metadata, len(png)))
+
+
+def survey_webp(webp: bytes, most_pieces: int) -> Survey:
+    """Walk over the chunks of a WebP."""
+    at, pieces, metadata = 12, 0, 0
+    while pieces <= most_pieces and at + 8 <= len(webp):
+        kind, length = _WEBP_CHUNK.unpack_from(webp, at)
+        pieces += 1
+        metadata += length if kind not in _WEBP_PIXELS else 0
+        at += 8 + length + length % 2
+    return Survey(pieces, min(metadata, len(webp)))
+
+
+def survey_gif(gif: bytes, most_pieces: int) -> Survey:
+    """Walk over the blocks of a GIF up to its second frame; ten of pixels count as one piece."""
+    at = 13 + _colours(gif[10]) if len(gif) > 10 else len(gif)
+    pieces = pixels = frames = 0
+    while pieces + pixels // 10 <= most_pieces and frames < 2 and at + 10 < len(gif):
+        kind, blocks = gif[at], 0
+        if kind in (_GIF_PICTURE, _GIF_EXTENSION):
+            at += 2 if kind == _GIF_EXTENSION else 11 + _colours(gif[at + 9])
+            while at < len(gif) and gif[at] and blocks <= 10 * most_pieces:
+                at += gif[at] + 1
+                blocks += 1
+        at += 1
+        frames += kind == _GIF_PICTURE
+        if kind == _GIF_PICTURE:
+            pixels += blocks
+        else:
+            pieces += blocks + 1
+    pieces += pixels // 10
+    return Survey(pieces, pieces * _GIF_BYTES_A_PIECE, copies=1)
+
+
+def _colours(flags: int) -> int:
+    """The bytes of a palette."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def survey_tiff(tiff: bytes, most_pieces: int) -> Survey:
+    """Walk over the tags of a TIFF's first page; a piece is a tag, or a number in one.
+
+    Of the numbers only those that say where the pixels are and what they mean, which are read all.
+    """
+    order = "<" if tiff[:2] == b"II" else ">"
+    is_big = tiff[2] == 0x2B
+    first = struct.Struct(order + ("8xQ" if is_big else "4xI"))
+    count = struct.Struct(order + ("Q" if is_big else "H"))
+    tag = struct.Struct(order + ("HHQ8x" if is_big else "HHI4x"))
+    pieces = metadata = 0
+    if len(tiff) >= first.size:
+        at = first.unpack_from(tiff)[0]
+        if at + count.size <= len(tiff):
+            tags = count.unpack_from(tiff, at)[0]
+            at += count.size
+            for place in range(at, min(at + tags * tag.size, len(tiff) - tag.size + 1), tag.size):
+                name, kind, values = tag.unpack_from(tiff, place)
+                is_read = name < _TIFF_ABOUT_PIXELS and kind not in _TIFF_BYTES
+                pieces += values if is_read else 1
+                metadata += values * _TIFF_SIZES.get(kind, 0)
+                if pieces > most_pieces:
+                    break
+    return Survey(pieces, min(metadata, len(tiff)), copies=2)
+
+
 def count_gif_frames(gif: bytes) -> int:
     """How many frames of an animation a GIF announces."""
     return sum(1 for _ in _GIF_FRAME.finditer(gif))
+
+
+_WALKS: dict[bytes, tuple[str, Callable[[bytes, int], Survey]]] = {
+    rb"\xff\xd8\xff": ("JPEG", survey_jpeg),
+    rb"\x89PNG\r\n\x1a\n": ("PNG", survey_png),
+    rb"RIFF....WEBP": ("WEBP", survey_webp),
+    rb"GIF8[79]a": ("GIF", survey_gif),
+    rb"(?:II|MM)(?:[*+]\0|\0[*+])": ("TIFF", survey_tiff),
+}

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict
 from show_attend_tell.data.contents import (
     Survey,
     count_gif_frames,
-    survey_jpeg,
+    survey,
     unsupported_format,
 )
 from show_attend_tell.errors import UserError
@@ -45,11 +45,11 @@ LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
 MOST_FRAMES = 5_000
-# Of what stands beside the pixels. Pillow goes over the pieces, and over bytes that belong to none,
-# one by one in Python, and puts what was split together by copying it.
-MOST_PIECES = 1_000
-MOST_METADATA = 16 << 20
+# Of what stands beside the pixels, and of what Pillow goes over piece by piece in Python.
+MOST_PIECES = {"JPEG": 1_000, "PNG": 100_000, "WEBP": 100_000, "GIF": 100_000, "TIFF": 250_000}
+MOST_METADATA = 16 << 20  # of a TIFF only what the memory allows: programs keep layers there
 MOST_FILL = 1 << 20
+MOST_RUNS = (4 << 20, 8_000_000)  # bytes and pixels of a BMP packed in runs, which Python unpacks
 PIXELS_A_STRIP = 1 << 18  # converted at a time
 NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
 LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
@@ -192,17 +192,17 @@ def read_picture(
     name = name or _name(source)
     # Whole, at once: what is checked is what is decoded, even of a file that somebody is writing.
     content = _read(source, name)
-    survey = _survey(content, name)
+    found = _survey(content, name)
     with _WARNINGS_IGNORED:
         picture = _identify(content, name)
         refuse_too_large(picture.size, name)
         try:
-            notes = _notes(picture, content, survey, name)
+            notes = _notes(picture, content, found, name)
             size = picture.size
             picture.seek(0)
             if least_side:
                 picture.draft("RGB", (least_side, least_side))
-            spare = _spare_memory(picture, name, size, survey.scans, len(content))
+            spare = _spare_memory(picture, name, size, found, len(content))
             return _upright_rgb(picture, name, size, notes, spare, keep=False)
         except UserError:
             raise
@@ -292,12 +292,14 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
 
 def _survey(content: bytes, name: str) -> Survey:
     """What stands beside the pixels, unless there is more of it than we take on."""
-    survey = survey_jpeg(content, MOST_PIECES) if content.startswith(b"\xff\xd8\xff") else Survey()
-    if survey.scans > MOST_SCANS:
+    found = survey(content, MOST_PIECES)
+    if found.scans > MOST_SCANS:
         raise _too_large(name, "more scans", str(MOST_SCANS))
-    if survey.pieces > MOST_PIECES or survey.metadata > MOST_METADATA or survey.fill > MOST_FILL:
+    if found.fill > MOST_FILL or (found.metadata > MOST_METADATA and found.kind != "TIFF"):
         raise _metadata_too_large(name)
-    return survey
+    if found.pieces > MOST_PIECES.get(found.kind, 0):
+        raise _metadata_too_large(name)
+    return found
 
 
 def _identify(content: bytes, name: str) -> Image.Image:
@@ -363,11 +365,11 @@ def _metadata_too_large(name: str) -> UserError:
     return UserError("picture.too_large", f"{name}: its metadata are too large; remove them")
 
 
-def _notes(picture: Image.Image, content: bytes, survey: Survey, name: str) -> list[str]:
+def _notes(picture: Image.Image, content: bytes, found: Survey, name: str) -> list[str]:
     """What is left out of account, unless there is more of it than we take on."""
     notes = []
     if picture.format in ("JPEG", "MPO"):  # the latter is a JPEG with another picture inside
-        if survey.has_more:
+        if found.has_more:
             notes.append("trailing_bytes_ignored")
     elif getattr(picture, "is_animated", False):
         frames = 1
@@ -451,7 +453,11 @@ def _bytes_of(picture: Image.Image) -> int:
 
 
 def _spare_memory(
-    picture: Image.Image, name: str, original: tuple[int, int], scans: int = 1, file: int = 0
+    picture: Image.Image,
+    name: str,
+    original: tuple[int, int],
+    found: Survey | None = None,
+    file: int = 0,
 ) -> int:
     """How much memory there is for copies of the pixels; refused if not enough to decode them.
 
@@ -463,12 +469,13 @@ def _spare_memory(
         What to call it in an error.
     original
         Its size in the file.
-    scans
-        Of a JPEG: for several it keeps coefficients of the whole.
+    found
+        What the file holds beside the pixels.
     file
         The bytes that the file itself takes.
     """
-    spare = MOST_MEMORY - file
+    found = found or Survey()
+    spare = MOST_MEMORY - file - found.memory
     decoded = to_decode = _bytes_of(picture)
     pixels = picture.width * picture.height
     tiles = getattr(picture, "tile", None)  # what has not been decoded yet
@@ -477,11 +484,14 @@ def _spare_memory(
         to_decode = _WEBP_BYTES_A_PIXEL * pixels
         spare -= 2 * file  # its own copies
     elif decoder == "jpeg" and isinstance(picture, JpegImageFile):
-        if scans > 1 or "progressive" in picture.info:
+        if found.scans > 1 or "progressive" in picture.info:
             to_decode += _coefficients(picture.layer, original)
     elif decoder == "libtiff":
         to_decode += _strip(picture)
     elif decoder == "bmp_rle":
+        if file > MOST_RUNS[0] or pixels > MOST_RUNS[1]:
+            most = f"{MOST_RUNS[0] >> 20} MiB and {MOST_RUNS[1] // 1_000_000} megapixels"
+            raise _too_large(name, "a BMP packed in runs, larger", most)
         to_decode += 3 * pixels
     to_convert = 0 if _is_plain(picture) else decoded + 4 * pixels
     _refuse_memory(picture, name, max(to_decode, to_convert), spare)
