@@ -521,6 +521,9 @@ TOO_MUCH_BESIDE |= {
     "pixels in pieces": lambda: in_gif_pixels(b"\1\0" * 4_000_000),
     "strips": lambda: tiff_of((273, 4, 1_000_000, 300), (278, 4, 1, 1), more=4_000_300),
     "tags": lambda: tiff_of((273, 4, 1, 300), *[(900, 1, 1, 0)] * 300_000, more=99, big=True),
+    "the same bytes in many tags": lambda: tiff_of(
+        (273, 4, 1, 300), *[(900 + i, 7, 4 << 20, 300) for i in range(50)], more=5 << 20
+    ),
     "EXIF of a WebP": lambda: in_webp(b"EXIF", bytes(20 << 20)),
     "chunks of a WebP": lambda: in_webp(b"abcd", b"") + b"abcd\0\0\0\0" * 200_000,
 }

@@ -173,12 +173,14 @@ def survey_tiff(tiff: bytes, most_pieces: int) -> Survey:
             at += count.size
             for place in range(at, min(at + tags * tag.size, len(tiff) - tag.size + 1), tag.size):
                 name, kind, values = tag.unpack_from(tiff, place)
-                is_read = name < _TIFF_ABOUT_PIXELS and kind not in _TIFF_BYTES
-                pieces += values if is_read else 1
-                metadata += values * _TIFF_SIZES.get(kind, 0)
+                size = values * _TIFF_SIZES.get(kind, 0)
+                is_there = 0 < size <= len(tiff)  # any other is left out by Pillow
+                is_number = name < _TIFF_ABOUT_PIXELS and kind not in _TIFF_BYTES
+                pieces += values if is_there and is_number else 1
+                metadata += size if is_there else 0
                 if pieces > most_pieces:
                     break
-    return Survey(pieces, min(metadata, len(tiff)), copies=2)
+    return Survey(pieces, metadata, copies=2)
 
 
 def count_gif_frames(gif: bytes) -> int:

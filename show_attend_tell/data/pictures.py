@@ -297,7 +297,7 @@ def _survey(content: bytes, name: str) -> Survey:
         raise _too_large(name, "more scans", str(MOST_SCANS))
     if found.fill > MOST_FILL or (found.metadata > MOST_METADATA and found.kind != "TIFF"):
         raise _metadata_too_large(name)
-    if found.pieces > MOST_PIECES.get(found.kind, 0):
+    if found.pieces > MOST_PIECES.get(found.kind, 0) or found.memory > MOST_MEMORY:
         raise _metadata_too_large(name)
     return found
 
