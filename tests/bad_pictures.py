@@ -83,6 +83,15 @@ def huge_text(path: Path) -> None:
         stream.truncate(200_001_000)
 
 
+def made(content: Callable[[], bytes]) -> Callable[[Path], None]:
+    """Content that is too large to be kept for every test."""
+
+    def put(path: Path) -> None:
+        path.write_bytes(content())
+
+    return put
+
+
 def zipped() -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -108,6 +117,28 @@ def of_1000_scans() -> bytes:
     jpeg = saved(photo(), "JPEG", progressive=True)
     begin = jpeg.rindex(b"\xff\xda")
     return jpeg[:begin] + jpeg[begin:-2] * 1000 + b"\xff\xd9"
+
+
+def with_exif_of(megabytes: int) -> bytes:
+    """Segments full of what looks like the begin of a scan."""
+    one = b"\xff\xe1\xff\xff" + (b"Exif\0\0" + b"\xff\xda" * 32_768)[:65_533]
+    return JPEG[:2] + one * (megabytes * 16) + JPEG[2:]
+
+
+def tiff_of_offsets() -> bytes:
+    """A million strips, every one at the begin of the file."""
+    whole = tiff_with(t278=1)
+    place = whole.index(struct.pack("<HHI", 273, 4, 90)) + 4
+    more = struct.pack("<II", 1_000_000, len(whole))
+    return whole[:place] + more + whole[place + 8 :] + bytes(4_000_000)
+
+
+def broken_tiff(packing: str) -> bytes:
+    """All pixels written over."""
+    whole = saved(photo(), "TIFF", compression=packing)
+    tags = Image.open(io.BytesIO(whole)).tag_v2
+    (at,), (length,) = tags[273], tags[279]
+    return whole[:at] + b"\xa5" * length + whole[at + length :]
 
 
 def without_adobe(jpeg: bytes) -> bytes:
@@ -218,6 +249,15 @@ PICTURES = [
     Row(10, "cut-at-50.jpg", JPEG[: len(JPEG) // 2], TRUNCATED),
     Row(10, "cut-at-99.jpg", JPEG[: len(JPEG) * 99 // 100], TRUNCATED),
     Row(11, "garbage-behind.jpg", JPEG + b"\x01" * 99, warnings=("trailing_bytes_ignored",)),
+    Row(
+        11,
+        "motion-photo.jpg",
+        made(lambda: JPEG + b"\0\0\0\x18ftypmp42" + b"\xff\xda" * 3_500_000),
+        warnings=("trailing_bytes_ignored",),
+    ),
+    Row(12, "broken-lzw.tif", broken_tiff("tiff_lzw"), CORRUPT),
+    Row(12, "broken-deflate.tif", broken_tiff("tiff_adobe_deflate"), CORRUPT),
+    Row(12, "broken-jpeg.tif", broken_tiff("jpeg"), CORRUPT),
     Row(12, "wrong-huffman.jpg", wrong_huffman_table(), CORRUPT),
     Row(13, "1000-scans.jpg", of_1000_scans(), LARGE),
     Row(14, "cmyk-inverted.jpg", negative_of("CMYK", "JPEG"), warnings=CONVERTED),
@@ -245,6 +285,7 @@ PICTURES = [
     ),
     Row(23, "broken-exif.jpg", saved(photo(), "JPEG", exif=b"Exif\0\0no TIFF")),
     Row(23, "looping-exif.jpg", saved(photo(), "JPEG", exif=looping_exif())),
+    Row(23, "exif-of-5-mb.jpg", made(lambda: with_exif_of(5))),
     Row(
         24,
         "broken-profile.jpg",
@@ -269,6 +310,20 @@ PICTURES = [
         29,
         "unpacks-to-20-mb-of-text.png",
         with_chunk(saved(photo()), chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(20 << 20)))),
+        LARGE,
+    ),
+    Row(29, "exif-of-50-mb.jpg", made(lambda: with_exif_of(50)), LARGE),
+    Row(
+        29,
+        "50-mb-of-fill.jpg",
+        made(lambda: JPEG[:2] + b"\xff" * 50_000_000 + JPEG[2:]),
+        LARGE,
+    ),
+    Row(29, "a-million-strips.tif", made(tiff_of_offsets), LARGE),
+    Row(
+        29,
+        "200-000-chunks.png",
+        made(lambda: with_chunk(saved(photo()), chunk(b"abCd", b"") * 200_000)),
         LARGE,
     ),
     Row(30, "1x1.png", saved(Image.new("RGB", (1, 1))), warnings=("enlarged", "one_colour")),

@@ -435,6 +435,22 @@ def test_a_picture_one_may_not_read_is_told(
     assert caught.value.code == "picture.unreadable"
 
 
+def test_a_picture_that_vanishes_before_it_is_read_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "beach.jpg"
+    path.write_bytes(saved(noise(8, 8)))
+    found = Path.is_file
+
+    def removed_meanwhile(self: Path) -> bool:
+        answer = found(self)
+        self.unlink()
+        return answer
+
+    monkeypatch.setattr(Path, "is_file", removed_meanwhile)
+    assert code_of(path) == "picture.missing"
+
+
 def test_a_name_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
     # Newer Pythons say that such a file does not exist.
     assert code_of(tmp_path / ("x" * 300)) in ("picture.unreadable", "picture.missing")

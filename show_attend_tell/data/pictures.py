@@ -260,7 +260,7 @@ def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
     try:
         if isinstance(source, Path):
             if not source.exists():
-                raise UserError("picture.missing", f"{name}: there is no such file")
+                raise FileNotFoundError
             if source.is_dir():
                 raise UserError("picture.not_a_picture", f"{name}: a folder, not a picture")
             if not source.is_file():
@@ -269,6 +269,8 @@ def _read(source: Path | bytes | BinaryIO, name: str) -> bytes:
                 content = _read_stream(stream, name)
         else:
             content = source if isinstance(source, bytes) else _read_stream(source, name)
+    except FileNotFoundError as error:  # or it was removed meanwhile
+        raise UserError("picture.missing", f"{name}: there is no such file") from error
     except (OSError, ValueError) as error:  # the latter from a file that was closed
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise UserError("picture.unreadable", f"{name}: cannot be read ({reason})") from error
