@@ -376,6 +376,10 @@ CODES = {
     "PDF": (saved(noise(8, 8), "PDF"), "picture.unsupported"),
     "a format not on the list": (saved(noise(8, 8), "PPM"), "picture.not_a_picture"),
     "JPEG cut at half": (saved(noise(64, 48), "JPEG")[:1500], "picture.truncated"),
+    "JPEG whose rest was never written": (
+        saved(noise(64, 48), "JPEG")[:300] + bytes(3 << 20),
+        "picture.truncated",
+    ),
     "PNG cut at half": (saved(noise(64, 48))[:4000], "picture.truncated"),
     "GIF cut at half": (saved(noise(64, 48), "GIF")[:2500], "picture.truncated"),
     "BMP cut at half": (saved(noise(64, 48), "BMP")[:4000], "picture.truncated"),
@@ -585,6 +589,11 @@ def test_a_bmp_in_runs_is_unpacked_only_if_small(size: tuple[int, int]) -> None:
             assert code_of(whole) == "picture.too_large"
 
 
+def test_a_jpeg_without_its_end_mark_carries_a_warning() -> None:
+    content = saved(noise(64, 48), "JPEG")[:900] + bytes(1 << 20)
+    assert read_picture(content).warnings == ("trailing_bytes_ignored",)
+
+
 def test_padded_restart_marks_are_no_scans() -> None:
     scan = b"\x01\xff\x00\xff\xff\xff\xd3\xff\xff\x00\x02\xff\xd0"
     header = b"\xff\xd8\xff\xda\0\x04ab"
@@ -592,7 +601,7 @@ def test_padded_restart_marks_are_no_scans() -> None:
     assert (survey.scans, survey.pieces, survey.has_more) == (1, 1, True)
     assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000, 1000).pieces == 1001
     assert survey_jpeg(header + scan + b"\xff\xd9\0\0", 9).has_more is False
-    assert survey_jpeg(header + scan, 9).has_more is False
+    assert survey_jpeg(header + scan, 9).has_more is True
 
 
 # Memory

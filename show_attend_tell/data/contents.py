@@ -60,7 +60,7 @@ class Survey:
     metadata: int = 0  # bytes of those that are not pixels
     fill: int = 0  # bytes that belong to none, before the pixels
     scans: int = 0  # of a JPEG: one, or about ten if it is progressive
-    has_more: bool = False  # something follows the end of a JPEG
+    has_more: bool = False  # something follows the end of a JPEG, or its end is not marked
     kind: str = ""  # of the file, as its beginning says: `JPEG`, ...
     copies: int = 8  # of the metadata that reading them may make: two bytes become a Python number
 
@@ -91,7 +91,7 @@ def survey_jpeg(jpeg: bytes, most_pieces: int) -> Survey:
         mark = (_JPEG_MARKER_AFTER_SCAN if scans else _JPEG_MARKER).search(jpeg, at)
         if mark is None:
             fill += 0 if scans else len(jpeg) - at
-            return Survey(pieces, metadata, fill, scans)
+            return Survey(pieces, metadata, fill, scans, has_more=True)
         kind, content = jpeg[mark.end() - 1], mark.end()
         if kind == _END_OF_JPEG:
             has_more = _NOT_PADDING.search(jpeg, content) is not None

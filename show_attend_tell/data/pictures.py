@@ -297,6 +297,8 @@ def _survey(content: bytes, name: str) -> Survey:
     found = survey(content, MOST_PIECES)
     if found.scans > MOST_SCANS:
         raise _too_large(name, "more scans", str(MOST_SCANS))
+    if found.fill > MOST_FILL and found.has_more and not found.scans:
+        raise _truncated(name)
     if found.fill > MOST_FILL or (found.metadata > MOST_METADATA and found.kind != "TIFF"):
         raise _metadata_too_large(name)
     if found.pieces > MOST_PIECES.get(found.kind, 0) or found.memory > MOST_MEMORY:
@@ -363,6 +365,10 @@ def _too_large(name: str, found: str, most: str) -> UserError:
     )
 
 
+def _truncated(name: str) -> UserError:
+    return UserError("picture.truncated", f"{name}: the picture is cut off; export it again")
+
+
 def _metadata_too_large(name: str) -> UserError:
     return UserError("picture.too_large", f"{name}: its metadata are too large; remove them")
 
@@ -393,7 +399,7 @@ def _damaged(name: str, error: Exception) -> UserError:
     if "too large" in said or "too much memory" in said:  # a text that Pillow will not unpack
         return _metadata_too_large(name)
     if "truncated" in said:
-        return UserError("picture.truncated", f"{name}: the picture is cut off; export it again")
+        return _truncated(name)
     return UserError("picture.corrupt", f"{name}: damaged picture ({error}); export it again")
 
 
