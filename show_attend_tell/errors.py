@@ -16,6 +16,10 @@ class UserError(Exception):
         super().__init__(message)
         self.code = code
 
+    def __reduce__(self) -> tuple[type["UserError"], tuple[str, str], dict[str, object]]:
+        """Be copied whole, also out of the process that raised it."""
+        return type(self), (self.code, str(self)), self.__dict__
+
     @property
     def exit_code(self) -> int:
         """2 for wrong usage, 1 for wrong data."""

@@ -85,6 +85,10 @@ class ExportedModel:
             open_graph(_verified(folder, f"{name}.onnx", self.facts)) for name in GRAPHS
         )
 
+    def __reduce__(self) -> tuple[type["ExportedModel"], tuple[Path, int]]:
+        """Be opened again from its folder in another process, where ONNX Runtime has to start."""
+        return type(self), (self.folder.absolute(), self.threads)
+
     def example(self) -> bytes:
         """The file of the example that the model brings."""
         assert self.facts.example is not None
