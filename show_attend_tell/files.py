@@ -5,44 +5,88 @@ import errno
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from secrets import token_hex
+from stat import S_IMODE, S_ISDIR
 from typing import Any, BinaryIO
 
 from show_attend_tell.errors import UserError
+
+_RENAMES_OPEN_FILES = sys.platform != "win32"
+_SHORT = 50  # characters of a file's name that its parts begin with: names may have 255 bytes
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Give `path` the content that `write` puts into the stream, or leave it as it was.
 
-    A crash at any moment leaves the old file or the new one, and at worst a `.part` file beside it.
+    A crash at any moment leaves the old file or the new one, and at worst a `.part` file beside it,
+    which the next one to write `path` removes. Of several at once the last one's content stays.
     """
-    part = path.with_name(path.name + ".part")
+    _remove_leftovers(path)
+    part = None
     try:
-        with part.open("wb") as stream:
+        with _new_part(path) as stream:
+            part = Path(stream.name)
+            with contextlib.suppress(FileNotFoundError):
+                part.chmod(S_IMODE(path.stat().st_mode))
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        part.replace(path)
+            if _RENAMES_OPEN_FILES:  # while it is locked, so that nobody takes it for a leftover
+                part.replace(path)
+        if not _RENAMES_OPEN_FILES:
+            part.replace(path)
         _flush_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # it may never have come to be
-            part.unlink()
-        raise cannot_write(path, error) from error
+    except (Exception, KeyboardInterrupt) as error:
+        if part:
+            with contextlib.suppress(OSError):  # it may have its name already
+                part.unlink()
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
 
 
 def make_room(path: Path) -> None:
     """Say now, before long work, if the file that it ends in cannot be written; make its folder."""
-    part = path.with_name(path.name + ".part")
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        with contextlib.suppress(FileNotFoundError):
+            if S_ISDIR(path.stat().st_mode):
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.touch()
+        with _new_part(path) as stream:
+            part = Path(stream.name)
         part.unlink()
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _new_part(path: Path) -> BinaryIO:
+    """A new file beside `path`, of a name that nobody else has, locked as long as it is open."""
+    while True:
+        stream = path.with_name(f"{path.name[:_SHORT]}.{token_hex(4)}.part").open("xb")
+        try:
+            is_ours = try_lock(stream.fileno())
+        except OSError:  # there are no locks here, so nobody removes it either
+            return stream
+        # Another writer may have come between, taking it for a leftover.
+        if is_ours and Path(stream.name).exists():
+            return stream
+        stream.close()
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove parts that killed processes left of a file: those that nobody holds."""
+    if not _RENAMES_OPEN_FILES:  # a part that is whole is not held for a moment, and would be lost
+        return
+    name = re.compile(re.escape(path.name[:_SHORT]) + r"\.[0-9a-f]{8}\.part")
+    with contextlib.suppress(OSError):  # who may not remove them may still write
+        for found in [one.name for one in os.scandir(path.parent) if name.fullmatch(one.name)]:
+            with (path.parent / found).open("rb") as stream:
+                if try_lock(stream.fileno()):
+                    (path.parent / found).unlink()
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -73,6 +117,14 @@ def cannot_write(path: Path, error: OSError) -> UserError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError("disk.full", f"{path}: the disk is full; free some space and try again")
     return UserError("disk.unwritable", f"{path}: cannot be written ({error.strerror or error})")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether both names are of one file that is there."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # not there, or a name that no disk can hold
+        return False
 
 
 def sha256_of(path: Path) -> str:

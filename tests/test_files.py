@@ -4,6 +4,8 @@ import errno
 import hashlib
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +13,7 @@ import pytest
 
 from show_attend_tell import files
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import sha256_of, write_atomically, write_json, write_text
+from show_attend_tell.files import make_room, sha256_of, write_atomically, write_json, write_text
 
 
 class PowerCut(BaseException):
@@ -88,10 +90,86 @@ def test_the_content_is_on_disk_before_the_name_is(
 
 
 def test_a_part_left_by_a_crash_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "a.txt.part").write_text("what a crash left, longer than the new content")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", failing(PowerCut()))
+        with pytest.raises(PowerCut):
+            write_text(tmp_path / "a.txt", "what a crash left, longer than the new content")
+    assert len(list(tmp_path.glob("a.txt.*.part"))) == 1
+    (tmp_path / "a.txt.mine.part").touch()
+    (tmp_path / "b.txt.01234567.part").touch()
     write_text(tmp_path / "a.txt", "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"a.txt", "a.txt.mine.part", "b.txt.01234567.part"}
     assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_make_room_takes_nothing_from_a_writer_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a.txt"
+    make_room(path)
+    assert list(path.parent.iterdir()) == []
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(b"a")
+        make_room(path)
+        write_text(path, "of another")
+        stream.write(b"b")
+
+    write_atomically(path, write)
+    assert path.read_text() == "ab"
+    assert list(path.parent.iterdir()) == [path]
+    for bad in (path.parent, path / "b", tmp_path / ("x" * 300)):
+        with pytest.raises(UserError, match="cannot be written"):
+            make_room(bad)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such permissions")
+def test_permissions_are_those_of_the_file_before_or_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a", "1")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+        (tmp_path / "a").chmod(0o604)
+        write_text(tmp_path / "a", "2")
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o604
+    finally:
+        os.umask(before)
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from show_attend_tell.files import write_bytes
+for _ in range(int(sys.argv[3])):
+    write_bytes(Path(sys.argv[1]), sys.argv[2].encode() * 2_000_000)
+"""
+
+
+def writer(path: Path, letter: str, times: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WRITE, str(path), letter, str(times)])
+
+
+def test_several_writers_of_one_file_leave_the_content_of_one_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    writers = [writer(path, letter, 20) for letter in "ab"]
+    seen = set()
+    while any(one.poll() is None for one in writers):
+        content = path.read_bytes() if path.exists() else b""
+        seen.add((len(content), *sorted(set(content))))
+    assert [one.returncode for one in writers] == [0, 0]
+    assert seen <= {(0,), (2_000_000, ord("a")), (2_000_000, ord("b"))}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody is killed there")
+def test_what_killed_writers_leave_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for _ in range(3):
+        with writer(path, "a", 1_000_000) as one:
+            while not list(tmp_path.glob("a.*.part")):
+                assert one.poll() is None
+            one.kill()
+    write_text(path, "whole")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("place", ["file/a.txt", "none/a.txt", "x" * 300])
