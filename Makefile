@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 # Captions of the pictures in examples/ by the model that ships, and a page that shows where each word looked; no PyTorch.
 demo: .venv/.base
-	$(BIN)/sat draw examples --out demo.html
+	$(BIN)/sat draw examples --out demo.html --overwrite
 
 test: install
 	$(BIN)/python -m pytest -n auto

@@ -33,3 +33,12 @@ def printable(text: str) -> str:
     a\nb
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in the singular if there is one.
+
+    >>> counted(1, "picture"), counted(1200, "picture")
+    ('1 picture', '1,200 pictures')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

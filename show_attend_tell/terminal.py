@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,12 +20,26 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from show_attend_tell.errors import UserError, printable
+from show_attend_tell.errors import UserError, counted, printable
+from show_attend_tell.files import cannot_write
 
 
 class _QuietConsole(Console):
+    """Messages that nobody can be told are no reason to stop."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            if not self.stderr:
+                raise output_failed(error) from error
+            _send_nowhere(sys.stderr)
+
     def on_broken_pipe(self) -> None:
-        _end_quietly()
+        if self.stderr:
+            _send_nowhere(sys.stderr)
+        else:
+            _end_quietly()
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -52,7 +66,10 @@ def complain(error: UserError) -> None:
     """Say a person's mistake in a sentence, on standard error; there may be a hundred thousand."""
     in_colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     who = "\x1b[1;31msat:\x1b[0m" if in_colour else "sat:"
-    print(who, printable(str(error)), file=sys.stderr, flush=True)
+    try:
+        print(who, printable(str(error)), file=sys.stderr, flush=True)
+    except OSError:
+        _send_nowhere(sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -66,6 +83,8 @@ def print_line(text: str) -> None:
         print(text, flush=True)
     except BrokenPipeError:
         _end_quietly()
+    except OSError as error:
+        raise output_failed(error) from error
 
 
 def _speaks_unicode() -> bool:
@@ -73,11 +92,30 @@ def _speaks_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
+def output_failed(error: OSError) -> UserError:
+    """The sentence for standard output that is full or closed; what was to go there is lost."""
+    _send_nowhere(sys.stdout)
+    return cannot_write(Path("standard output"), error)
+
+
+def output_works() -> bool:
+    """Whether standard output takes a line."""
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError:
+        return False
+    return True
+
+
 def _end_quietly() -> NoReturn:
     """Leave without a word when nobody reads standard output any more, as behind `| head`."""
-    # What is still in the buffer goes nowhere, instead of failing at the very end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _send_nowhere(sys.stdout)
     sys.exit(0)
+
+
+def _send_nowhere(stream: TextIO) -> None:
+    """Let what is still in a buffer go nowhere, instead of failing at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def duration(seconds: float) -> str:
@@ -124,8 +162,9 @@ class TrainingProgress:
         """Hear an event of the trainer."""
         if event["event"] == "start":
             self.say.print(
-                f"{event['captions']:,} captions, {event['words']:,} words, "
-                f"{event['parameters'] / 1e6:.1f} million parameters, {event['threads']} threads"
+                f"{counted(event['captions'], 'caption')}, {counted(event['words'], 'word')}, "
+                f"{event['parameters'] / 1e6:.1f} million parameters, "
+                f"{counted(event['threads'], 'thread')}"
             )
             if event["step"]:
                 self.say.print(

@@ -1,6 +1,7 @@
 """The command itself: what holds for every verb, and how mistakes are told."""
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,11 +90,19 @@ def needs(name: str) -> Iterator[None]:
 
 def main() -> None:
     """Run the command; a person's mistake is one sentence, not a traceback."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # some locales cannot say everything
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        except OSError as error:  # help, which is printed beneath us, may not have got through
+            from show_attend_tell import terminal
+
+            if terminal.output_works():
+                raise
+            raise terminal.output_failed(error) from error
     except UserError as error:
         if "--debug" in sys.argv:
             raise
@@ -103,3 +112,13 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _open_streams() -> None:
+    """Open what of the standard streams was closed: the next file opened would be taken for it."""
+    if sys.stdin is None:  # stays so: who reads from it says that it is closed
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:  # not to be written to: results must not vanish
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:  # messages may
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")

@@ -42,19 +42,17 @@ class Look(StrEnum):
 LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
 
 
-class Existing(StrEnum):
-    """What becomes of an output file that is there already."""
-
-    skip = "skip"
-    overwrite = "overwrite"
-    fail = "fail"
-
-
 StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
 NewRunArgument = Annotated[
     Path, typer.Argument(help="The run folder; made, or continued with --resume.")
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")]
+OverwriteOption = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace the file if it is there; otherwise it is left alone."
+    ),
+]
 RecipeOption = Annotated[
     str | None,
     typer.Option(
@@ -70,6 +68,7 @@ SetOption = Annotated[
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
+        min=1,
         help="Processor threads; a run repeats to the bit with the same number.",
         show_default="all",
     ),

@@ -11,12 +11,12 @@ import typer
 from show_attend_tell.cli.app import app, refuse
 from show_attend_tell.cli.options import (
     LOOK_HELP,
-    Existing,
     JsonOption,
     Look,
     ModelOption,
+    OverwriteOption,
 )
-from show_attend_tell.errors import UserError, printable
+from show_attend_tell.errors import UserError, counted, printable
 
 
 @app.command()
@@ -75,14 +75,14 @@ def caption(
             show_default="standard output",
         ),
     ] = None,
-    existing: Annotated[
-        Existing | None,
+    resume: Annotated[
+        bool,
         typer.Option(
-            help="If --out is there: skip the pictures in it, overwrite it, or fail.",
-            show_default="fail",
+            "--resume",
+            help="Go on with the captions in --out: only pictures that have none there.",
         ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="The same as --existing skip.")] = False,
+    ] = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Tell what is in pictures, one line each, in the order given; nothing leaves the machine.
 
@@ -99,26 +99,23 @@ def caption(
         sat caption photo.jpg --model runs/soft
     """
     from show_attend_tell import load, terminal
+    from show_attend_tell.files import same_file
     from show_attend_tell.telling.lines import FORMS, CaptionFile
-    from show_attend_tell.telling.listing import list_pictures
+    from show_attend_tell.telling.listing import list_pictures, skipped_sentence
 
     refuse(json and csv, "--json and --csv are two forms of output; choose one")
-    refuse(bool(existing or resume) and not out, "--existing and --resume need --out FILE")
-    refuse(
-        resume and existing not in (None, Existing.skip),
-        "--resume is --existing skip; choose one",
-    )
+    refuse(resume and overwrite, "--resume keeps what --overwrite replaces; choose one")
+    refuse((resume or overwrite) and not out, "--resume and --overwrite need --out FILE")
     refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
     refuse(sample and votes is not None, "--sample draws captions without --votes; choose one")
     refuse(temperature is not None and not sample, "--temperature needs --sample")
     form = FORMS["json" if json else "csv" if csv else "text"]
-    kept = Existing.skip if resume else existing or Existing.fail
     say = terminal.console(stderr=True)
 
     captioner = load(model, views=views)
     search = dataclasses.replace(
         captioner.search,
-        beam=beam or max(captioner.search.beam, n_best),
+        beam=max(captioner.search.beam, n_best) if beam is None else beam,
         n_best=n_best,
         temperature=(1.0 if temperature is None else temperature) if sample else None,
         seed=seed,
@@ -126,35 +123,64 @@ def caption(
         votes=captioner.search.votes if votes is None else votes,
         repetition=captioner.search.repetition if repetition is None else repetition,
     )
-    names, sources = list_pictures(pictures)
+    names, sources, skipped = list_pictures(pictures)
+    if skipped:
+        terminal.remark(skipped_sentence(skipped))
+    if out and overwrite:
+        refuse(
+            any(isinstance(one, Path) and same_file(out, one) for one in sources),
+            f"{out}: is one of the pictures and would be lost; name another file",
+        )
     failed = 0
-    with ExitStack() as held:
-        file = held.enter_context(CaptionFile(out, form, kept.value)) if out else None
-        waiting = [i for i, name in enumerate(names) if not (file and file.has(name))]
-        if len(waiting) < len(names):
-            say.print(f"{len(names) - len(waiting):,} pictures have their captions already")
-        if form.header and not file:
-            terminal.print_line(form.header)
-        # Captions that appear in the terminal are progress enough.
-        bar = held.enter_context(terminal.progress(shown=bool(file) or not sys.stdout.isatty()))
-        task = bar.add_task("captioning", total=len(waiting))
-        for i, told in zip(
-            waiting, captioner.stream((sources[i] for i in waiting), search), strict=True
-        ):
-            if isinstance(told, UserError):
-                failed += 1
-                terminal.complain(told)
-            elif file:
-                file.write(names[i], told)
-            else:
-                for one in told:
-                    alone = len(names) == 1 and form is FORMS["text"]
-                    terminal.print_line(printable(one.text) if alone else form.line(names[i], one))
-            bar.advance(task)
+    waiting = list(range(len(names)))
+    try:
+        with ExitStack() as held:
+            file = None
+            if out:
+                file = CaptionFile(out, form, names, n_best, resume=resume, overwrite=overwrite)
+                held.enter_context(file)
+                waiting = file.waiting
+            if len(waiting) < len(names):
+                done = counted(len(names) - len(waiting), "picture")
+                say.print(f"{done} captioned already")
+            if form.header and not file:
+                terminal.print_line(form.header)
+            # Captions that appear in the terminal are progress enough.
+            is_shown = bool(file) or not sys.stdout.isatty()
+            bar = held.enter_context(terminal.progress(shown=is_shown))
+            task = bar.add_task("captioning", total=len(waiting))
+            answers = captioner.stream((sources[i] for i in waiting), search)
+            for i, answer in zip(waiting, answers, strict=True):
+                if isinstance(answer, UserError):
+                    failed += 1
+                    terminal.complain(answer)
+                if file:
+                    file.write(names[i], answer)
+                elif (
+                    len(names) == 1 and form is FORMS["text"] and not isinstance(answer, UserError)
+                ):
+                    for one in answer:
+                        terminal.print_line(printable(one.text))
+                else:
+                    for line in form.lines(names[i], answer):
+                        terminal.print_line(line)
+                bar.advance(task)
+    except KeyboardInterrupt:
+        if out:
+            say.print("stopped; the same command with --resume goes on")
+        raise
     if out:
         terminal.say_where("the captions are in", out)
+    _end_if_failed(failed, len(waiting))
+
+
+def _end_if_failed(failed: int, total: int) -> None:
+    """Count the pictures that failed, and end with the code for them."""
+    from show_attend_tell import terminal
+
     if failed:
-        say.print(f"{failed:,} of {len(waiting):,} pictures failed")
+        what = "the picture" if total == 1 else f"{failed:,} of {counted(total, 'picture')}"
+        terminal.console(stderr=True).print(f"{what} failed")
         raise typer.Exit(1)
 
 
@@ -191,6 +217,7 @@ def draw(
     seed: Annotated[
         int, typer.Option(help="For --look sampled: the same one, the same places.")
     ] = 0,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Draw where each word of a picture's caption looked, as in the paper's figures.
 
@@ -208,11 +235,13 @@ def draw(
     """
     from show_attend_tell import drawing, load, terminal
     from show_attend_tell.files import write_bytes
-    from show_attend_tell.telling.listing import list_pictures
+    from show_attend_tell.telling.listing import list_pictures, skipped_sentence
 
     refuse(bool(model and compare), "--compare names its two models; leave --model out")
     refuse(bool(compare) and len(set(compare or ())) == 1, "--compare needs two different models")
-    names, found = list_pictures(pictures)
+    names, found, skipped = list_pictures(pictures)
+    if skipped:
+        terminal.remark(skipped_sentence(skipped))
     several = len(names) > 1
     stem = "" if several else Path(names[0]).stem + "-"
     out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
@@ -220,6 +249,11 @@ def draw(
     folders = [Path(one).name for one in compare or ()]
     labels = folders if len(set(folders)) == len(wanted) else compare or ("",)
     drawing.check(out, [Path(name) for name in names], len(wanted), word)
+    if out.exists() and not overwrite:
+        raise UserError(
+            "request.exists",
+            f"{out}: is there already; --overwrite replaces it, --out names another file",
+        )
     items, failed = [], 0
     for told in drawing.tell_items(
         names,
@@ -237,13 +271,10 @@ def draw(
         for name, one, _ in told:
             head = f"{printable(name)}\t" if several or compare else ""
             terminal.print_line(head + printable(one.text))
-    say = terminal.console(stderr=True)
     if items:
         write_bytes(out, drawing.make(out.suffix.lower(), items, word))
         terminal.say_where("drawn in", out)
-    if failed:
-        say.print(f"{failed:,} of {len(names):,} pictures failed")
-        raise typer.Exit(1)
+    _end_if_failed(failed, len(names))
 
 
 @app.command()

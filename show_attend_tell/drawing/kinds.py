@@ -14,6 +14,7 @@ from show_attend_tell.drawing.numbers import as_json, as_npz
 from show_attend_tell.drawing.overlay import overlay
 from show_attend_tell.drawing.page import page
 from show_attend_tell.errors import UserError
+from show_attend_tell.files import same_file
 
 PICTURES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 MOST_ON_A_SHEET = 24
@@ -78,7 +79,7 @@ def check(out: Path, pictures: Sequence[Path], models: int = 1, word: str | None
             f"{out}: a sheet has room for {MOST_ON_A_SHEET}, not for {count:,}; "
             "end the name in .html",
         )
-    if any(out.exists() and picture.exists() and out.samefile(picture) for picture in pictures):
+    if any(same_file(out, picture) for picture in pictures):
         raise UserError(
             "request.out", f"{out}: is the picture itself and would be lost; name another file"
         )

@@ -1,7 +1,9 @@
 """`sat draw`, as a person types it, and `sat.draw` in Python."""
 
+import errno
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +119,20 @@ def test_a_model_can_be_made_to_look_at_one_place(
     assert (np.sort(np.reshape(told["weights"], (-1, 4))) == [0, 0, 0, 1]).all()
 
 
+@pytest.mark.parametrize("out", [["--out", "drawn.json"], []], ids=["named", "default"])
+def test_a_file_that_is_there_is_overwritten_only_if_asked(
+    out: list[str], draw: Draw, photos: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / (out[1] if out else "3-attention.png")
+    path.write_bytes(b"the work of years")
+    code, said, err = draw(photos / "3.png", *out)
+    assert (code, said) == (2, "")
+    assert f"{path.name}: is there already; --overwrite replaces it" in err
+    assert path.read_bytes() == b"the work of years"
+    assert draw(photos / "3.png", *out, "--overwrite")[0] == 0
+    assert path.read_bytes() != b"the work of years"
+
+
 # Two models
 
 
@@ -203,9 +219,12 @@ def test_a_model_and_two_to_compare_exclude_each_other(draw: Draw, photos: Path)
 
 
 def test_a_file_that_cannot_be_written_is_one_sentence(
-    draw: Draw, photos: Path, tmp_path: Path
+    draw: Draw, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "x.json.part").mkdir()  # the superuser may write everywhere, but not into this
+    def fail(handle: int) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "fsync", fail)  # the superuser may write everywhere
     code, _, err = draw(photos / "3.png", "--out", "x.json")
     assert (code, "x.json: cannot be written" in err) == (1, True)
     assert "Traceback" not in err
