@@ -137,6 +137,8 @@ def sha256_of(path: Path) -> str:
 
 
 def _flush_folder(folder: Path) -> None:
+    if sys.platform == "win32":  # where folders are no files
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -241,7 +241,7 @@ def print_scores(facts: dict[str, Any]) -> None:
     out = console()
     search = facts["search"]
     table = Table(
-        title=f"{facts['run']}, {facts['split']}: {facts['pictures']:,} pictures, "
+        title=f"{facts['run']}, {facts['split']}: {counted(facts['pictures'], 'picture')}, "
         f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
         f"votes {search['votes']}, repetition {search['repetition']:g}, views {search['views']}",
         title_justify="left",

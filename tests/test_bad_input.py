@@ -59,6 +59,7 @@ class Process:
 
     code: int
     captions: list[dict[str, object]]
+    failures: list[dict[str, object]]
     errors: list[str]
     peak_mib: float
 
@@ -69,8 +70,10 @@ def run_sat(model: Path, names: list[str], folder: Path) -> Process:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         done = subprocess.run(command, cwd=folder, stdout=out, stderr=err)
         said = [stream.seek(0) or stream.read().decode().splitlines() for stream in (out, err)]
-    captions = [json.loads(line) for line in said[0][:-1]]
-    return Process(done.returncode, captions, said[1], int(said[0][-1]) / 1024)
+    rows = [json.loads(line) for line in said[0][:-1]]
+    captions = [row for row in rows if row["caption"] is not None]
+    failures = [row for row in rows if row["caption"] is None]
+    return Process(done.returncode, captions, failures, said[1], int(said[0][-1]) / 1024)
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +143,14 @@ def test_the_command_gives_the_same_answer(
     errors = [line for line in told.errors if line.startswith(f"sat: {printable(row.name)}: ")]
     if isinstance(answer, UserError):
         assert (captions, errors) == ([], [f"sat: {printable(str(answer))}"])
+        assert [one for one in told.failures if one["picture"] == row.name] == [
+            {
+                "picture": row.name,
+                "caption": None,
+                "error": answer.code,
+                "message": str(answer),
+            }
+        ]
     else:
         # Pictures that are told together share products, whose last digits depend on the company.
         alone = answer.facts(row.name)
@@ -153,6 +164,7 @@ def test_the_command_says_nothing_else(told: Process) -> None:
     good = [row.name for row in ROWS if row.answer == "caption"]
     bad = [row for row in ROWS if row.answer != "caption"]
     assert [one["picture"] for one in told.captions] == good
+    assert [one["picture"] for one in told.failures] == [row.name for row in bad]
     assert len(told.errors) == len(bad) + 1
     assert told.errors[-1] == f"{len(bad)} of {len(ROWS)} pictures failed"
     assert told.code == 1

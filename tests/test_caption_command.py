@@ -54,7 +54,13 @@ def test_a_bad_picture_is_named_and_counted_and_stops_nothing(
         "caption", "--json", "--model", folder / "run", good[0], tmp_path / "bad.jpg", good[1]
     )
     assert code == 1
-    assert [json.loads(line)["picture"] for line in out.splitlines()] == [str(p) for p in good]
+    names = [str(good[0]), str(tmp_path / "bad.jpg"), str(good[1])]
+    assert [json.loads(line)["picture"] for line in out.splitlines()] == names
+    assert [json.loads(line).get("error") for line in out.splitlines()] == [
+        None,
+        "picture.not_a_picture",
+        None,
+    ]
     assert "bad.jpg: not a picture" in err
     assert "1 of 3 pictures failed" in err
 
@@ -91,12 +97,9 @@ def test_resume_goes_on_behind_the_last_whole_line(
     out.write_bytes(whole[: len(whole) // 2])
     code, _, err = sat(*words, "--resume")
     assert code == 0
-    assert "pictures have their captions already" in err
+    assert "captioned already" in err
     assert out.read_bytes() == whole
-    out.write_bytes(whole[: len(whole) // 3])
-    assert sat(*words, "--existing", "skip")[0] == 0
-    assert out.read_bytes() == whole
-    assert sat(*words, "--existing", "overwrite")[0] == 0
+    assert sat(*words, "--overwrite")[0] == 0
     assert out.read_bytes() == whole
 
 
@@ -137,7 +140,7 @@ def test_looks_differ(sat: Sat, folder: Path) -> None:
     [
         (["--json", "--csv"], "choose one"),
         (["--resume"], "need --out"),
-        (["--out", "x", "--resume", "--existing", "overwrite"], "choose one"),
+        (["--out", "x", "--resume", "--overwrite"], "choose one"),
         (["--sample", "--beam", "3"], "choose one"),
         (["--sample", "--votes", "3"], "choose one"),
         (["--votes", "-3"], "votes is -3; it must be 0 or more"),

@@ -437,7 +437,7 @@ def test_prepare_says_what_is_done_already(photos: Path, tmp_path: Path, exporte
     write_picture(photos / "03.png", 3)
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
     assert result.exit_code == 0
-    assert "11 pictures are done already" in result.stderr
+    assert "11 pictures done already" in result.stderr
     assert "for 1 pictures" in result.stderr
 
 

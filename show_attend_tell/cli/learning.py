@@ -54,12 +54,15 @@ def prepare(
     grid: Annotated[
         int | None,
         typer.Option(
-            help="Cells along a side of the map, e.g. 7 or 14.", show_default="the recipe's"
+            min=1,
+            help="Cells along a side of the map, e.g. 7 or 14.",
+            show_default="the recipe's",
         ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
+            min=1,
             help="Pixels along a side of the square the encoder sees.",
             show_default="the recipe's",
         ),
@@ -102,6 +105,7 @@ def prepare(
         sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --views 4
     """
     from show_attend_tell import terminal
+    from show_attend_tell.errors import counted
 
     dataset = open_dataset(data, layout, pictures, all_captions)
     with needs("train"):
@@ -127,25 +131,26 @@ def prepare(
     )
     rows, columns = work.encoder.grid
     total, waiting = len(work.store.seen), len(work.waiting)
-    things = "pictures" if views == 1 else "views of pictures"
+    thing = "picture" if views == 1 else "view"
     say.print(
         f"[bold]{network.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
-        f"{total:,} {things}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
+        f"{counted(total, thing)}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
     )
     if waiting < total:
-        say.print(f"{total - waiting:,} {things} are done already")
+        say.print(f"{counted(total - waiting, thing)} done already")
     if waiting:
-        say.print(f"about {terminal.duration(work.seconds_left())} for {waiting:,} {things}")
+        say.print(f"about {terminal.duration(work.seconds_left())} for {counted(waiting, thing)}")
     with terminal.progress() as bar:
         task = bar.add_task("encoding", total=waiting)
         skipped = work.run(lambda done: bar.advance(task, done))
     for reason in skipped.values():
         say.print(f"[red]skipped[/] {terminal.plain(reason)}", soft_wrap=True)
     count = len(dataset.examples)
-    say.print(f"done: {count - len(skipped):,} pictures in [bold]{where}[/]")
+    say.print(f"done: {counted(count - len(skipped), 'picture')} in [bold]{where}[/]")
     if skipped:
         say.print(
-            f"{len(skipped):,} of {count:,} pictures could not be read; mend them and run again"
+            f"{len(skipped):,} of {counted(count, 'picture')} could not be read; mend them and "
+            "run again"
         )
         raise typer.Exit(1)
 

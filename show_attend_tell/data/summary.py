@@ -14,7 +14,7 @@ from rich.text import Text
 
 from show_attend_tell.data.layouts import SPLITS, Dataset, Example, missing_pictures
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
-from show_attend_tell.errors import printable
+from show_attend_tell.errors import counted, printable
 from show_attend_tell.files import sha256_of
 
 
@@ -145,7 +145,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     pictures = sum(split.pictures for split in summary.splits)
     captions = sum(split.captions for split in summary.splits)
     title = Text.assemble(
-        (summary.layout, "bold"), f"  {pictures:,} pictures, {captions:,} captions"
+        (summary.layout, "bold"),
+        f"  {counted(pictures, 'picture')}, {counted(captions, 'caption')}",
     )
     for part in (title, _splits_table(summary), _facts(summary), _histogram(summary.lengths)):
         console.print(Padding(part, (0, 0, 1, 1), expand=False))

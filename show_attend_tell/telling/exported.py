@@ -80,6 +80,8 @@ class ExportedModel:
         self.facts = read_facts(folder)
         self.vocabulary = Vocabulary(self.facts.words, self.facts.punctuation)
         self.start_word = self.vocabulary_size = len(self.vocabulary)
+        if threads is not None and threads < 1:
+            raise UserError("request.bad", f"threads is {threads}; it must be at least 1")
         self.threads = threads or os.cpu_count() or 1
         self._encode, self._start, self._look, self._advance = (
             open_graph(_verified(folder, f"{name}.onnx", self.facts)) for name in GRAPHS

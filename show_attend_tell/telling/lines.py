@@ -193,7 +193,8 @@ class CaptionFile:
 
     def _hold(self, how: int) -> None:
         try:
-            self._handle = os.open(self.path, os.O_RDWR | how, 0o666)
+            how |= os.O_RDWR | getattr(os, "O_BINARY", 0)  # Windows would end lines its own way
+            self._handle = os.open(self.path, how, 0o666)
             self._held.callback(os.close, self._handle)
             is_ours = try_lock(self._handle)
             # Another process may have put a new file in its place before this one had the lock.
