@@ -179,7 +179,7 @@ def test_a_picture_comes_through_a_pipe(folder: Path) -> None:
 
 
 def test_the_command_ends_quietly_when_its_reader_leaves(folder: Path) -> None:
-    command = [*SAT, "caption", "--model", folder / "run", *[folder / "photos"] * 20]
+    command = [*SAT, "caption", "--model", folder / "run", *[folder / "photos" / "*.png"] * 20]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -196,7 +196,7 @@ def test_progress_is_for_a_terminal_and_captions_are_for_the_pipe(folder: Path) 
     import pty
 
     ours, theirs = pty.openpty()
-    command = [*SAT, "caption", "--model", folder / "run", folder / "photos"]
+    command = [*SAT, "caption", "--model", folder / "run", folder / "photos" / "*.png"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
     os.close(theirs)
     shown = os.read(ours, 1 << 16).decode()

@@ -1,6 +1,7 @@
 """What `sat caption` leaves in files and streams, whatever becomes of it on the way."""
 
 import csv
+import functools
 import json
 import os
 import random
@@ -15,12 +16,23 @@ from PIL import Image
 
 from show_attend_tell import load, terminal
 from show_attend_tell.errors import UserError
+from show_attend_tell.telling import exported
 from show_attend_tell.telling.captioner import Captioner
 from show_attend_tell.telling.listing import list_pictures, skipped_sentence
 from tests.conftest import SAT, Sat
 
 PLAIN = ["--views", "1", "--beam", "1", "--votes", "0"]  # a search that takes little time
 FORMS: dict[str, list[str]] = {"text": [], "json": ["--json"], "csv": ["--csv"]}
+
+
+opened_once = functools.cache(exported.ExportedModel)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither open the model for each command nor wait for the disk."""
+    monkeypatch.setattr(exported, "ExportedModel", opened_once)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def put_picture(path: Path, seed: int = 0) -> Path:
@@ -207,7 +219,7 @@ def test_other_files_in_a_folder_are_counted_by_kind(
         (photos / name).write_bytes(b"II*\0")
     said = "skipped 5 files that are not pictures sat reads: 2 .cr2, 1 without an ending, 1 .mov"
     for verb in (["caption", *PLAIN], ["draw", "--out", tmp_path / "drawn.html"]):
-        code, out, err = sat(*verb, photos)
+        code, out, err = sat(*verb, photos, photos)
         assert code == 1
         assert f"{said}, 1 .nef" in err
         assert "cr2" not in out.lower()

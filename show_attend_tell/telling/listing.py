@@ -23,9 +23,10 @@ def list_pictures(words: Sequence[str]) -> tuple[list[str], list[Source], Counte
     that it is named and counted. Other files in folders are counted by their endings; hidden ones
     are passed over.
     """
-    skipped: Counter[str] = Counter()
+    skipped: set[Path] = set()
     found = [pair for word in words for pair in _meant(word, skipped)]
-    return [name for name, _ in found], [source for _, source in found], skipped
+    endings = Counter(path.suffix.lower() for path in skipped)
+    return [name for name, _ in found], [source for _, source in found], endings
 
 
 def skipped_sentence(skipped: Counter[str]) -> str:
@@ -41,7 +42,7 @@ def skipped_sentence(skipped: Counter[str]) -> str:
     return f"skipped {counted(count, 'file')} that {are} sat reads: {kinds}"
 
 
-def _meant(word: str, skipped: Counter[str]) -> Iterator[tuple[str, Source]]:
+def _meant(word: str, skipped: set[Path]) -> Iterator[tuple[str, Source]]:
     if word == "-":
         closed = UserError("picture.unreadable", "<stdin>: standard input is closed; name a file")
         yield "<stdin>", sys.stdin.buffer if sys.stdin else closed
@@ -52,7 +53,7 @@ def _meant(word: str, skipped: Counter[str]) -> Iterator[tuple[str, Source]]:
             files = [p for p in path.rglob("*") if p.is_file()]
             found = [p for p in files if p.suffix.lower() in SUFFIXES]
             skipped.update(
-                p.suffix.lower()
+                p
                 for p in files
                 if p.suffix.lower() not in SUFFIXES
                 and not any(part.startswith(".") for part in p.relative_to(path).parts)
