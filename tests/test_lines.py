@@ -341,6 +341,16 @@ def test_failed_pictures_are_tried_again_and_stand_once(form: str, tmp_path: Pat
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_lines_of_other_pictures_stay(form: str, tmp_path: Path) -> None:
+    path, monday, tuesday = tmp_path / "out", ["bad.jpg", "a.jpg", "worse.jpg"], ["b.jpg", "c.jpg"]
+    write(path, form, monday, bad={"bad.jpg", "worse.jpg"})
+    before = path.read_bytes()
+    assert write(path, form, tuesday, 3, resume=True) == tuesday
+    assert path.read_bytes().startswith(before)
+    assert write(path, form, [*monday, *tuesday], resume=True) == ["bad.jpg", "worse.jpg"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is there")
 def test_a_file_that_was_replaced_is_locked_still(tmp_path: Path) -> None:
     path = tmp_path / "out"

@@ -141,8 +141,8 @@ class CaptionFile:
     each
         How many captions each of them gets.
     resume
-        Go on behind the lines that are there. Pictures that failed are tried again: their lines
-        are taken out. A last line that a crash has cut off is, too, if it is of one of `names`.
+        Go on behind the lines that are there. Of `names`, those that failed are tried again: their
+        lines are taken out, and a last line that a crash has cut off.
     overwrite
         Begin anew.
     """
@@ -218,6 +218,7 @@ class CaptionFile:
         with open(self._handle, "rb", closefd=False) as stream:
             content = stream.read()
         *lines, tail = content.split(b"\n")
+        wanted = set(self.names)
         kept: list[bytes] = []
         names: list[str] = []
         for number, line in enumerate(lines, 1):
@@ -229,15 +230,16 @@ class CaptionFile:
                 name, failed = ("", False) if is_header else self.form.read(text)
             except (ValueError, LookupError, TypeError, csv.Error, RecursionError):
                 self._refuse(number)
-            if not failed:
-                kept.append(line + b"\n")
+            if failed and name in wanted:
+                continue  # it is tried again
+            kept.append(line + b"\n")
             if not failed and not is_header:
                 names.append(name)
         if tail and not self._is_begun(tail, is_first=not lines):
             self._refuse(len(lines) + 1)
         # Of the picture that was written last a crash may have left some of its captions.
         of_last = sum(1 for _ in takewhile(lambda name: name == names[-1], reversed(names)))
-        if some := of_last % self.each:
+        if of_last and names[-1] in wanted and (some := of_last % self.each):
             del kept[-some:], names[-some:]
         left = b"".join(kept)
         if not content.startswith(left):
