@@ -289,7 +289,7 @@ class Faults:
         def counted(file: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             self.count()
             stream = call(file, mode, *arguments, **options)
-            return FaultyStream(stream, self) if mode == "wb" else stream
+            return FaultyStream(stream, self) if mode == "xb" else stream
 
         return counted
 

@@ -438,7 +438,7 @@ def test_prepare_says_what_is_done_already(photos: Path, tmp_path: Path, exporte
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
     assert result.exit_code == 0
     assert "11 pictures done already" in result.stderr
-    assert "for 1 pictures" in result.stderr
+    assert "for 1 picture\n" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["[red].png", "[/].png", "[/bold]x.png", "\x1b[31m.png"])

@@ -67,7 +67,10 @@ def caption(
     ] = 0,
     look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="CSV: picture, caption, confidence.")] = False,
+    csv: Annotated[
+        bool,
+        typer.Option("--csv", help="CSV: picture, caption, confidence, warnings, error, message."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
