@@ -138,6 +138,12 @@ def test_more_meta_than_can_be_loaded_is_not_saved(tmp_path: Path) -> None:
         save(tmp_path / "a.safetensors", {}, {"text": "x" * (1 << 20)})
 
 
+def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
+    for number in range(8):  # safetensors itself orders metadata by chance
+        write(tmp_path / f"{number}.safetensors", 1)
+    assert len({file.read_bytes() for file in tmp_path.iterdir()}) == 1
+
+
 # --- damage (reliability F5) ---
 
 

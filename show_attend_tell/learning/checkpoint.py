@@ -172,11 +172,18 @@ def _serialise(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> tuple[
         "sha256": _NO_DIGEST.decode(),
     }
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = safetensors.torch.save(plain, metadata)
+    content = safetensors.torch.save(plain)
     end = 8 + int.from_bytes(content[:8], "little")
-    if end - 8 > _MAX_HEADER:
-        raise ValueError(f"meta and names take {end - 8} bytes; a checkpoint allows {_MAX_HEADER}")
-    header, payload = content[:end], memoryview(content)[end:]
+    payload = memoryview(content)[end:]
+    # The library would order the metadata by chance, and identical runs end in different bytes.
+    entries = {"__metadata__": metadata} | json.loads(content[8:end])
+    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    if len(header) > _MAX_HEADER:
+        raise ValueError(
+            f"meta and names take {len(header)} bytes; a checkpoint allows {_MAX_HEADER}"
+        )
+    header = len(header).to_bytes(8, "little") + header
     digest = hashlib.sha256(header)
     digest.update(payload)
     start = header.index(_DIGEST_KEY) + len(_DIGEST_KEY)
