@@ -166,6 +166,8 @@ class TrainingProgress:
                 f"{event['parameters'] / 1e6:.1f} million parameters, "
                 f"{counted(event['threads'], 'thread')}"
             )
+            for note in event["notes"]:
+                remark(note)
             if event["step"]:
                 self.say.print(
                     f"going on after step {event['step']:,} (epoch {event['epoch'] + 1})"

@@ -87,6 +87,30 @@ def test_train_evaluate_and_show_leave_what_they_promise(
     assert json.loads(out)["pictures"] == {"train": "40 of 40", "dev": "6 of 6"}
 
 
+def test_train_refuses_a_used_folder_before_it_says_that_it_trains(
+    sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    _, _, err = sat("train", store.folder, tmp_path / "run", *settings())
+    assert f"training into {tmp_path / 'run'}" in err
+    code, _, err = sat("train", store.folder, tmp_path / "run", *settings())
+    assert code == 1
+    assert "add --resume" in err
+    assert "training into" not in err
+
+
+def test_train_says_what_speaks_against_trusting_the_result(
+    sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    counts = settings("vocabulary.minimum_count=30")
+    _, _, err = sat("train", store.folder, tmp_path / "few", *counts)
+    assert "6 dev pictures: a score of so few says little" in err
+    assert "% of the words in the training captions are not in the vocabulary" in err
+    enough, _ = make_store(tmp_path / "enough", train=40, dev=100)
+    _, _, err = sat("train", enough.folder, tmp_path / "many", *settings())
+    assert "dev pictures" not in err
+    assert "not in the vocabulary" not in err
+
+
 def test_evaluate_as_json_prints_what_it_writes(
     sat: Sat, store: FeatureStore, tmp_path: Path
 ) -> None:
@@ -139,7 +163,21 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         1,
         "12 of 12 pictures have no features",
     ),
-    "no dev pictures": (["train", "{no_dev}", "{tmp}/run", "{tiny}"], 1, "split 'dev'"),
+    "no dev pictures": (
+        ["train", "{no_dev}", "{tmp}/run", "{tiny}"],
+        1,
+        "no pictures in split 'dev', only in train \\(10\\); put some into it in the data set",
+    ),
+    "no word often enough": (
+        ["train", "{store}", "{tmp}/run", "{tiny}", "--set", "vocabulary.minimum_count=500"],
+        1,
+        "lower vocabulary.minimum_count \\(500\\)",
+    ),
+    "a vocabulary of two": (
+        ["train", "{store}", "{tmp}/run", "{tiny}", "--set", "vocabulary.size=2"],
+        1,
+        "raise vocabulary.size \\(2\\)",
+    ),
     "store of another encoder": (["train", "{store}", "{tmp}/run"], 1, "--set encoder.name=tiny"),
     "unknown recipe": (
         ["train", "{store}", "{tmp}/run", "--recipe", "flickr8k-sotf"],

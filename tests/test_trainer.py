@@ -22,6 +22,7 @@ from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.history import read
+from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.trainer import train
 from show_attend_tell.scoring import METRICS
@@ -492,16 +493,140 @@ def test_training_keeps_no_graph_alive(
     assert graph() is None
 
 
-def test_early_stopping_waits_for_patience(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+def judge_by(
+    monkeypatch: pytest.MonkeyPatch, scores: list[float], nats: list[float] | None = None
 ) -> None:
-    recipe = tiny_recipe("training.learning_rate=1e-9", "training.epochs=9", "training.patience=2")
+    """Let the dev scores, and perhaps the dev losses, of the epochs be these."""
+    really_score = trainer.Trainer._score
+
+    def score(self: trainer.Trainer, judged: Any) -> tuple[float, dict[str, Any]]:
+        _, found = really_score(self, judged)
+        found |= {"nats_per_word": nats[self.place.epoch]} if nats else {}
+        return scores[self.place.epoch], found
+
+    monkeypatch.setattr(trainer.Trainer, "_score", score)
+
+
+def test_early_stopping_waits_for_patience(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge_by(monkeypatch, [0.1] * 9)
+    recipe = tiny_recipe("training.epochs=9", "training.patience=2")
     train(world[0], tmp_path / "run", recipe)
     events = read(tmp_path / "run" / "log.jsonl")
     devs = [event for event in events if event["event"] == "dev"]
     assert [event["best"] for event in devs] == [True, False, False]
     assert events[-1]["reason"] == "dev BLEU-4-bp has not risen for 2 epochs"
     assert json.dumps(events)  # plain JSON throughout
+
+
+def test_there_is_no_early_stop_while_the_score_is_zero_and_the_dev_loss_decides(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What BLEU-4 gives without a single 4-gram: 0.00, and not the same from epoch to epoch.
+    judge_by(monkeypatch, [3e-10, 1e-13, 2e-12, 1e-9, 0.0], nats=[3.0, 2.5, 2.7, 2.6, 2.8])
+    train(world[0], tmp_path / "run", tiny_recipe("training.epochs=5", "training.patience=1"))
+    events = read(tmp_path / "run" / "log.jsonl")
+    devs = [event["best"] for event in events if event["event"] == "dev"]
+    assert devs == [True, True, False, False, False]
+    assert events[-1]["reason"] == "all 5 epochs are done"
+    assert Run.open(tmp_path / "run").meta["epoch"] == 2
+
+
+def test_a_score_above_zero_decides_again_whatever_the_dev_loss_is(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge_by(monkeypatch, [1e-9, 0.02, 0.01, 0.0, 0.0], nats=[2.0, 3.0, 2.5, 1.0, 1.0])
+    train(world[0], tmp_path / "run", tiny_recipe("training.epochs=5", "training.patience=2"))
+    events = read(tmp_path / "run" / "log.jsonl")
+    devs = [event["best"] for event in events if event["event"] == "dev"]
+    assert devs == [True, True, False, False]
+    assert "has not risen for 2 epochs" in events[-1]["reason"]
+
+
+def test_a_small_set_is_gone_through_several_times_an_epoch(tmp_path: Path) -> None:
+    store, _ = make_store(tmp_path / "store", train=20, dev=4)
+    batches = trainer.Trainer(
+        store, new_folder(tmp_path / "run"), tiny_recipe("training.minimum_steps=9"), (), ()
+    )._epoch_order(0)
+    assert 9 <= len(batches) < 9 + 4
+    counts = Counter(caption for batch in batches for caption in batch.tolist())
+    assert set(counts) == set(range(20))
+    assert len(set(counts.values())) == 1
+    passes = [tuple(np.concatenate(batches[i : i + 3]).tolist()) for i in (0, 3)]
+    assert passes[0] != passes[1]  # each pass in an order of its own
+
+
+def test_an_epoch_of_many_pictures_is_one_pass_in_the_same_order(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    orders = [
+        trainer.Trainer(
+            world[0],
+            new_folder(tmp_path / name),
+            tiny_recipe(f"training.minimum_steps={name}"),
+            (),
+            (),
+        )._epoch_order(3)
+        for name in ("0", "5")
+    ]
+    assert all(np.array_equal(*pair) for pair in zip(*orders, strict=True))
+
+
+STOCK = ["encoder.name=tiny", "encoder.grid=4", "encoder.size=none", "encoder.fit=crop"]
+
+
+@pytest.mark.slow
+def test_a_stock_recipe_learns_fifty_pictures_of_one_s_own(tmp_path: Path) -> None:
+    store, scenes = make_store(tmp_path / "store", train=40, dev=10)
+    recipe = load_recipe("flickr8k-soft", [*STOCK, "encoder.views=1"])
+    train(store, tmp_path / "run", recipe)
+    run = Run.open(tmp_path / "run")
+    rows = store.rows("train")
+    captions, _ = caption_rows(run.decoder, run.vocabulary, store, rows, Search(beam=3))
+    right = sum(captions[str(row)] == scenes[row].caption for row in rows)
+    assert right / len(rows) > 0.9
+    assert len(set(captions.values())) > len(rows) / 2
+
+
+def test_one_training_picture_is_enough_to_train(tmp_path: Path) -> None:
+    store, scenes = make_store(tmp_path / "store", train=1, dev=1)
+    train(store, tmp_path / "run", tiny_recipe("training.minimum_steps=30", "training.epochs=2"))
+    run = Run.open(tmp_path / "run")
+    captions, _ = caption_rows(run.decoder, run.vocabulary, store, [0], Search(beam=1))
+    assert captions["0"] == scenes[0].caption
+
+
+def test_a_run_that_goes_on_on_another_set_up_says_so(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def notes() -> str:
+        return " ".join(read(tmp_path / "run" / "log.jsonl")[-2]["notes"])
+
+    recipe = quick_recipe("training.epochs=1")
+    train(world[0], tmp_path / "run", recipe)
+    train(world[0], tmp_path / "run", None, resume=True)
+    assert "another set-up" not in notes()
+    here = trainer.setup()
+    monkeypatch.setattr(trainer, "setup", lambda: here | {"threads": 63, "torch": "9.9"})
+    train(world[0], tmp_path / "run", None, resume=True)
+    assert "resumed on another set-up (torch 9.9 instead of" in notes()
+    assert "threads 63 instead of" in notes()
+    assert "not be bit-identical" in notes()
+
+
+def test_two_identical_runs_end_in_equal_bytes(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    for name in ("one", "other"):
+        train(world[0], tmp_path / name, quick_recipe("training.epochs=1"))
+    for name in (BEST, LAST):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+def new_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
 
 
 def test_the_best_epoch_is_best_by_the_metric_asked_for(

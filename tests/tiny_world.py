@@ -99,6 +99,7 @@ def tiny_recipe(*overrides: str) -> Recipe:
             "training.label_smoothing=0.0",
             "training.double_stochastic=0.0",
             "training.average=0.9",
+            "training.minimum_steps=0",
             "training.epochs=12",
             "training.patience=12",
             *overrides,

@@ -207,10 +207,15 @@ def train(
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     features, where = terminal.plain(store), terminal.plain(run)
-    say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
+
+    def begun(event: dict[str, Any]) -> None:  # only now: until here the folder may be refused
+        if event["event"] == "start":
+            say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
+
     with ExitStack() as watchers:
         watch: list[Callable[[dict[str, Any]], None]] = [
-            watchers.enter_context(closing(terminal.TrainingProgress(say)))
+            begun,
+            watchers.enter_context(closing(terminal.TrainingProgress(say))),
         ]
         if tensorboard:
             with needs("tensorboard"):

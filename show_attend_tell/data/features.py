@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -150,8 +151,12 @@ class FeatureStore:
         wanted = [row for row, example in enumerate(self.examples) if example.split == split]
         present = [row for row in wanted if done[row]]
         if not wanted:
+            counts = Counter(example.split for example in self.examples)
+            there = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
             raise UserError(
-                "data.empty_split", f"{self.folder}: there are no pictures in split {split!r}"
+                "data.empty_split",
+                f"{self.folder}: no pictures in split {split!r}, only in {there}; put some into it "
+                "in the data set, and prepare that into another folder",
             )
         if not present:
             raise UserError(

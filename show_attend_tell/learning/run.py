@@ -270,3 +270,13 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def setup() -> dict[str, str | int]:
+    """What else the bits of a run depend on: another machine or version rounds otherwise."""
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }

@@ -44,6 +44,7 @@ from show_attend_tell.learning.run import (
     is_tuned,
     refuse_other_features,
     refuse_other_vocabulary,
+    setup,
     versions,
     weights_to_begin_with,
 )
@@ -54,6 +55,9 @@ from show_attend_tell.scoring import BLEU, score_captions
 from show_attend_tell.scoring.measure import check_metrics
 from show_attend_tell.telling.search import Search
 
+SILENT = 5e-5  # dev scores below it are shown as 0.00 and are noise: there the loss decides
+FEW = 100  # dev pictures; with fewer, BLEU-4 moves by several points by chance
+MANY_UNKNOWN = 0.1  # of the words in the training captions; on Flickr8k 0.03 with minimum_count 4
 STEPS_A_LINE = 20  # of log.jsonl; each line averages the steps since the one before
 
 
@@ -66,6 +70,7 @@ class Place:
     batch: int = 0  # batches done of this epoch
     best_score: float = -1.0  # on dev, of the metric that the recipe stops on
     best_epoch: int = 0
+    best_nats: float | None = None  # a word, on dev, in the best epoch
 
 
 def train(
@@ -127,6 +132,13 @@ class Trainer:
             minimum_count=words.minimum_count,
             punctuation=words.punctuation,
         )
+        if len(self.vocabulary) <= 2:  # the end word and the unknown one
+            raise UserError(
+                "data.vocabulary",
+                f"{store.folder}: no word of the training captions is in the vocabulary; lower "
+                f"vocabulary.minimum_count ({words.minimum_count}) or raise vocabulary.size "
+                f"({words.size})",
+            )
         self.captions = Captions.of(store, "train", self.vocabulary)
         self.dev = Captions.of(store, "dev", self.vocabulary)
         with torch.random.fork_rng(devices=[]):
@@ -160,6 +172,7 @@ class Trainer:
             else None
         )
         self.place = Place()
+        self.notes = self._doubts()
         self.saved_at = time.monotonic()
         self.tally = Tally()
         if is_new:
@@ -185,6 +198,7 @@ class Trainer:
                 "batches_per_epoch": len(self._epoch_order(0)),
                 "epochs": training.epochs,
                 "threads": torch.get_num_threads(),
+                "notes": self.notes,
             }
         )
         with asked_to_stop() as asked:
@@ -195,17 +209,40 @@ class Trainer:
         if asked.to_stop:  # while the last epoch was scored; whoever called us must hear of it
             raise KeyboardInterrupt
 
+    def _doubts(self) -> list[str]:
+        """What speaks against trusting the result, in sentences."""
+        doubts = []
+        dev = len(self.store.rows("dev"))
+        if dev < FEW:
+            things = "dev picture" if dev == 1 else "dev pictures"
+            doubts.append(f"{dev} {things}: a score of so few says little")
+        words = [word for caption in self.captions.words for word in caption[:-1]]
+        unknown = words.count(Vocabulary.UNKNOWN) / len(words)
+        if unknown > MANY_UNKNOWN:
+            doubts.append(
+                f"{100 * unknown:.0f} % of the words in the training captions are not in the "
+                "vocabulary, which the model cannot learn then; lower vocabulary.minimum_count "
+                f"({self.recipe.vocabulary.minimum_count}) or raise vocabulary.size "
+                f"({self.recipe.vocabulary.size})"
+            )
+        return doubts
+
     def _reason_to_stop(self) -> str:
         training, place = self.recipe.training, self.place
-        if place.epoch - place.best_epoch >= training.patience:
+        is_scored = place.best_score >= SILENT
+        if is_scored and place.epoch - place.best_epoch >= training.patience:
             return f"dev {training.stop_on} has not risen for {training.patience} epochs"
         if place.epoch >= training.epochs:
             return f"all {training.epochs} epochs are done"
         return ""
 
     def _epoch_order(self, epoch: int) -> list[Batch]:
+        """The batches of an epoch: all captions, as often as it takes for the least steps."""
         training = self.recipe.training
-        return self._batches(self.captions, training.batch, (training.seed, epoch))
+        order = self._batches(self.captions, training.batch, (training.seed, epoch))
+        for again in range(1, -(-training.minimum_steps // len(order))):
+            order += self._batches(self.captions, training.batch, (training.seed, epoch, again))
+        return order
 
     def _batches(self, captions: Captions, size: int, seed: Sequence[int]) -> list[Batch]:
         training = self.recipe.training
@@ -330,8 +367,9 @@ class Trainer:
         score, found = self._score(judged)
         place = self.place
         place.epoch, place.batch = place.epoch + 1, 0
-        if score > place.best_score:
+        if self._is_better(score, found["nats_per_word"]):
             place.best_score, place.best_epoch = score, place.epoch
+            place.best_nats = found["nats_per_word"]
             facts = {**self._facts(), "epoch": place.epoch, **found}
             checkpoint.save(self.folder / BEST, judged.state_dict(), facts)
         self._tell(
@@ -346,6 +384,12 @@ class Trainer:
         )
         draw_curves(read(self.history.path), place.best_epoch, self.folder / "curves.html")
         self._save()
+
+    def _is_better(self, score: float, nats: float) -> bool:
+        place = self.place
+        if place.best_nats is not None and max(score, place.best_score) < SILENT:
+            return nats < place.best_nats
+        return score > place.best_score
 
     def _score(self, judged: Teachable) -> tuple[float, Event]:
         """What chooses the best epoch, more being better, and all that is told of this one."""
@@ -410,6 +454,7 @@ class Trainer:
             "recipe": self.recipe.model_dump(),
             "start_from": self.began_with,
             "versions": versions(),
+            "setup": setup(),
         }
 
     def _save(self) -> None:
@@ -428,6 +473,14 @@ class Trainer:
         refuse_other_features(
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
+        here = setup()
+        others = {name: was for name, was in meta.get("setup", here).items() if was != here[name]}
+        if others:
+            changes = ", ".join(f"{name} {here[name]} instead of {others[name]}" for name in others)
+            self.notes.append(
+                f"resumed on another set-up ({changes}): the result will not be bit-identical to "
+                "that of a run without a break"
+            )
         self.place = Place(**meta["place"])
         self.began_with = meta.get("start_from", [])
         if self.is_hard:
