@@ -89,6 +89,37 @@ def _remove_leftovers(path: Path) -> None:
                     (path.parent / found).unlink()
 
 
+def must_be_file(path: Path) -> Path:
+    """Give the path back, unless a folder, pipe or device is there: a pipe is waited for forever.
+
+    Raises
+    ------
+    OSError
+        As the system's own calls do; whoever reads the file says what to do.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "a folder, pipe or device is where a file should be")
+    return path
+
+
+def read_object(path: Path, remedy: str) -> dict[str, Any]:
+    """Read a JSON object that `write_json` wrote.
+
+    Parameters
+    ----------
+    remedy
+        What to do about a damaged file, said to a person.
+    """
+    try:
+        value = json.loads(must_be_file(path).read_bytes())
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError("data.unreadable", f"{path}: cannot be read ({why}); {remedy}") from error
+    return value
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes atomically."""
     write_atomically(path, lambda stream: stream.write(content))
@@ -125,6 +156,17 @@ def same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except (OSError, ValueError):  # not there, or a name that no disk can hold
         return False
+
+
+def readable_size(size_bytes: float) -> str:
+    """A size as a person says it.
+
+    >>> readable_size(1000), readable_size(31_457_280), readable_size(7.5e9)
+    ('1 kB', '31 MB', '7.5 GB')
+    """
+    if size_bytes < 1e6:
+        return f"{size_bytes / 1e3:.0f} kB"
+    return f"{size_bytes / 1e6:.0f} MB" if size_bytes < 1e9 else f"{size_bytes / 1e9:.1f} GB"
 
 
 def sha256_of(path: Path) -> str:

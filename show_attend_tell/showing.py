@@ -1,6 +1,5 @@
 """A feature store or a run folder at a glance: what `sat show` tells of what we made ourselves."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.files import read_object, readable_size
 
 
 def facts_of(folder: Path) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
         + (f"; kept below the last {index.tuned} stages, to be tuned" if index.tuned else ""),
         "pictures seen as": f"{seen} {picture.size} × {picture.size} pixels",
         "normalised by": f"mean {picture.mean}, std {picture.std}",
-        "size": f"{(store.folder / 'features.f16').stat().st_size / 1e9:.2f} GB",
+        "size": readable_size((store.folder / "features.f16").stat().st_size),
         "pictures": {split: f"{done[split]:,} of {count:,}" for split, count in splits.items()},
         "further views": f"{views_done:,} of {views_wanted:,}" if views_wanted else "none",
         "skipped": store.skipped() or "none",
@@ -84,7 +84,7 @@ def _of_run(folder: Path) -> dict[str, Any]:
     stops = [event["reason"] for event in events if event["event"] == "stop"]
     facts["state"] = f"finished: {stops[-1]}" if stops else "not finished; go on with --resume"
     if (folder / "scores.json").exists():
-        scores = json.loads((folder / "scores.json").read_text("utf-8"))
+        scores = read_object(folder / "scores.json", "remove it and run `sat evaluate` again")
         facts[f"scores on {scores['split']}"] = {
             recipe: " ".join(f"{100 * table[f'BLEU-{n}-nobp']['value']:.2f}" for n in range(1, 5))
             + ", no brevity penalty"

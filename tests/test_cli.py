@@ -1,6 +1,8 @@
 """The command line as a person types it: messages, exit codes, files left behind."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +111,50 @@ def test_train_says_what_speaks_against_trusting_the_result(
     _, _, err = sat("train", enough.folder, tmp_path / "many", *settings())
     assert "dev pictures" not in err
     assert "not in the vocabulary" not in err
+
+
+def become(path: Path, what: str) -> None:
+    """Let something else be where a file was."""
+    if path.exists():
+        path.unlink()
+    if what == "a folder":
+        path.mkdir()
+    elif what == "a pipe":
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("no named pipes here")
+        os.mkfifo(path)
+    else:
+        path.write_bytes(b"\xff{")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", ["a folder", "a pipe", "rubbish"])
+def test_a_damaged_file_of_a_run_is_a_sentence_and_no_wait(
+    what: str, sat: Sat, store: FeatureStore, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    sat("train", store.folder, run, *settings())
+    sat("evaluate", run, store.folder, "--beam", "1")
+    for name in (
+        *("recipe.toml", "vocabulary.txt", "best.safetensors", "last.safetensors"),
+        *("log.jsonl", "scores.json", "lock"),
+    ):
+        broken = tmp_path / name
+        shutil.copytree(run, broken)
+        become(broken / name, what)
+        for previous in broken.glob("*.previous.safetensors"):
+            previous.unlink()
+        answers = [
+            sat("show", broken),
+            sat("train", store.folder, broken, "--resume"),
+        ]
+        if name in ("vocabulary.txt", "best.safetensors"):  # only what uses the model reads them
+            answers.append(sat("evaluate", broken, store.folder, "--out", tmp_path / "out"))
+        for code, _, err in answers:
+            assert code in (0, 1, 2)  # 2: a recipe
+            assert "Traceback" not in err
+        if (name, what) not in {("lock", "a pipe"), ("lock", "rubbish"), ("log.jsonl", "rubbish")}:
+            assert any(f"{broken / name}: " in err for _, _, err in answers), (name, answers)
 
 
 def test_evaluate_as_json_prints_what_it_writes(

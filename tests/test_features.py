@@ -275,6 +275,10 @@ DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
     "an index with an unknown key": ("index.json", edited_index(colour="red")),
     "an index of a newer format": ("index.json", edited_index(format=2)),
     "a newer format with more in it": ("index.json", edited_index(format=2, colour="red")),
+    "a grid of nothing": ("index.json", edited_index(grid=[0, 2])),
+    "a depth below zero": ("index.json", edited_index(depth=-3)),
+    "no view at all": ("index.json", edited_index(views=0)),
+    "a line nested too deeply": ("examples.jsonl", lambda _: b"[" * 100_000 + b"\n"),
 }
 
 
@@ -291,6 +295,59 @@ def test_a_damaged_store_is_refused_in_a_sentence(what: str, full: FeatureStore)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
     assert "newer" in message if "newer" in what else "sat prepare" in message
+
+
+@pytest.mark.parametrize("percent", range(0, 100, 7))
+def test_examples_cut_anywhere_are_refused(percent: int, full: FeatureStore) -> None:
+    path = full.folder / "examples.jsonl"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * percent // 100])
+    with pytest.raises(UserError, match=r"examples\.jsonl: .*sat prepare"):
+        FeatureStore.open(full.folder)
+
+
+def become_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def become_pipe(path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    os.mkfifo(path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("become", [become_folder, become_pipe])
+@pytest.mark.parametrize("name", ["index.json", "examples.jsonl", "features.f16", "checksums.u32"])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    name: str, become: Callable[[Path], None], full: FeatureStore
+) -> None:
+    (full.folder / name).unlink()
+    become(full.folder / name)
+    with pytest.raises(UserError) as caught:
+        FeatureStore.open(full.folder)
+    assert caught.value.code == "data.store"
+    assert str(caught.value).startswith(f"{full.folder / name}: ")
+
+
+SKIPPED = ["", "{", "[]", '"a"', '{"a": 1}', "\xff", "[" * 100_000]
+
+
+@pytest.mark.parametrize("content", SKIPPED, ids=range(len(SKIPPED)))
+def test_a_damaged_list_of_skipped_pictures_is_told(content: str, empty: FeatureStore) -> None:
+    (empty.folder / "skipped.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(UserError, match=r"skipped\.json: .*sat prepare") as caught:
+        empty.refuse_half_made()
+    assert caught.value.code == "data.unreadable"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("become", [become_folder, become_pipe])
+def test_a_list_of_skipped_pictures_that_is_no_file_is_told(
+    become: Callable[[Path], None], empty: FeatureStore
+) -> None:
+    become(empty.folder / "skipped.json")
+    with pytest.raises(UserError, match=r"skipped\.json: "):
+        empty.skipped()
 
 
 def test_a_folder_without_an_index_is_no_store(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_truncate_after_of_a_new_log_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("line", ["not json", "[1]", '{"a": '])
+@pytest.mark.parametrize("line", ["not json", "[1]", '{"a": ', '{"step": 3}', "[" * 100_000])
 def test_a_damaged_line_is_named_by_number(line: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"event": "start"}\n' + line + "\n", "utf-8")

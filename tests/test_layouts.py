@@ -611,6 +611,7 @@ def test_wrong_data_is_named(tmp_path: Path, files: Files, code: str, message: s
     assert caught.value.code == code
     assert str(caught.value).startswith(str(tmp_path))
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)  # on a terminal it would be two characters
 
 
 @pytest.mark.parametrize(

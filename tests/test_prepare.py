@@ -370,6 +370,7 @@ def test_a_full_disk_is_told_before_any_work(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     error = refused(lambda: Preparation(load_dataset(photos), tmp_path / "deep/store", encoder))
     assert error.code == "disk.full"
+    assert "features take 123 kB, 1 kB are free" in str(error)
     assert not (tmp_path / "deep").exists()
 
 
@@ -416,7 +417,7 @@ def test_prepare_tells_disk_and_time_before_it_starts(
     monkeypatch.setattr(Preparation, "run", start)
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
     assert str(result.exception) == "the work starts"
-    assert "2 × 2 × 1280 numbers each, 12 pictures, 0.00 GB in" in result.stderr
+    assert "2 × 2 × 1280 numbers each, 12 pictures, 123 kB in" in result.stderr
     assert re.search(r"about \d+ (seconds|minutes) for 12 pictures", result.stderr)
 
 

@@ -106,6 +106,7 @@ def prepare(
     """
     from show_attend_tell import terminal
     from show_attend_tell.errors import counted
+    from show_attend_tell.files import readable_size
 
     dataset = open_dataset(data, layout, pictures, all_captions)
     with needs("train"):
@@ -134,7 +135,7 @@ def prepare(
     thing = "picture" if views == 1 else "view"
     say.print(
         f"[bold]{network.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
-        f"{counted(total, thing)}, {work.bytes_needed / 1e9:.2f} GB in [bold]{where}[/]"
+        f"{counted(total, thing)}, {readable_size(work.bytes_needed)} in [bold]{where}[/]"
     )
     if waiting < total:
         say.print(f"{counted(total - waiting, thing)} done already")

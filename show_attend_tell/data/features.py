@@ -19,12 +19,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from show_attend_tell.data.layouts import Example
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_bytes, write_text
+from show_attend_tell.files import cannot_write, must_be_file, read_object, write_bytes, write_text
 
 FORMAT: Literal[1] = 1
 
@@ -38,14 +38,14 @@ class StoreIndex(BaseModel):
     encoder: str
     weights_hash: str
     preprocessing: Preprocessing
-    grid: tuple[int, int]
-    depth: int
+    grid: tuple[PositiveInt, PositiveInt]
+    depth: PositiveInt
     layout: str
     examples_hash: str
-    views: int = 1  # of each training picture; 1: only the one that captions are told from
-    tuned: int = 0  # last stages of the encoder that are left for a run to learn
+    views: PositiveInt = 1  # of each training picture; 1: only the one that captions are told from
+    tuned: NonNegativeInt = 0  # last stages of the encoder that are left for a run to learn
     # Places and depth of the map in front of those stages, which then is what the rows hold.
-    below: tuple[int, int] | None = None
+    below: tuple[PositiveInt, PositiveInt] | None = None
 
     @property
     def places(self) -> int:
@@ -93,12 +93,19 @@ class FeatureStore:
     def open(cls, folder: Path) -> "FeatureStore":
         """Open a store, whole or half made."""
         try:
-            index = StoreIndex.model_validate_json((folder / "index.json").read_bytes())
+            path = must_be_file(folder / "index.json")
+            index = StoreIndex.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise UserError(
                 "data.store",
                 f"{folder}: not a feature store; `sat prepare DATA {folder}` makes one",
             ) from None
+        except OSError as error:
+            raise UserError(
+                "data.store",
+                f"{folder / 'index.json'}: cannot be read ({error.strerror or error}); "
+                "remove the folder and run `sat prepare` again",
+            ) from error
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the file"
@@ -119,7 +126,7 @@ class FeatureStore:
         store = cls(folder, index, examples)
         for name, size in (("features.f16", row_bytes(index)), ("checksums.u32", 4)):
             path = folder / name
-            found = path.stat().st_size if path.exists() else 0
+            found = path.stat().st_size if path.is_file() else 0
             if found != size * len(store.seen):
                 raise UserError(
                     "data.store",
@@ -189,7 +196,11 @@ class FeatureStore:
     def skipped(self) -> dict[str, str]:
         """Pictures that could not be read, and why, as `sat prepare` left them."""
         path = self.folder / "skipped.json"
-        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+        remedy = "remove it and run the same `sat prepare` again"
+        found = read_object(path, remedy) if path.exists() else {}
+        if not all(isinstance(reason, str) for reason in found.values()):
+            raise UserError("data.unreadable", f"{path}: not pictures with reasons; {remedy}")
+        return found
 
     def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
         """Features of rows, float32, each checked against its checksum.
@@ -274,13 +285,13 @@ def examples_hash(examples: Iterable[Example]) -> str:
 def read_examples(path: Path) -> list[Example]:
     """Read `examples.jsonl`."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        lines = must_be_file(path).read_bytes().split(b"\n")[:-1]
         rows = [json.loads(line) for line in lines]
         return [
             Example(Path(row["picture"]), tuple(row["captions"]), row["split"], row["id"])
             for row in rows
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             "data.store",
             f"{path}: cannot be read ({error}); remove the folder and run `sat prepare` again",

@@ -497,11 +497,11 @@ def _recognise(path: Path, layout: str | None) -> tuple[str, list[Path]]:
     if layout is not None:
         problem = f"the captions of {layout} are not there; looked for {wanted[layout]}"
         raise UserError("data.missing", f"{path}: {problem}")
-    looked_for = "".join(f"\n  {name}: {files}" for name, files in wanted.items())
+    looked_for = "; ".join(f"{files} ({name})" for name, files in reversed(wanted.items()))
     problem = (
         "no data set was recognised; name its layout with --layout, or have one of these there"
     )
-    raise UserError("data.layout", f"{path}: {problem}:{looked_for}")
+    raise UserError("data.layout", f"{path}: {problem}: {looked_for}")
 
 
 def _captions_files(path: Path, layout: str) -> list[Path]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import write_text
+from show_attend_tell.files import must_be_file, write_text
 
 _SPECIAL = ("<end>", "<unk>")
 _HEADER = re.compile(r"# show_attend_tell vocabulary (\d+), punctuation (kept|dropped)")
@@ -158,7 +158,13 @@ class Vocabulary:
             `model.vocabulary`: missing, cut, of another format, or a line is no new word.
         """
         try:
-            lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+            lines = (
+                must_be_file(path)
+                .read_bytes()
+                .decode("utf-8-sig")
+                .replace("\r\n", "\n")
+                .split("\n")
+            )
         except OSError as error:
             raise _bad(path, f"cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:

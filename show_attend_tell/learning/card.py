@@ -1,10 +1,10 @@
 """The card of a model folder: what it is, learned from, scores, and cannot do."""
 
-import json
 from typing import Any
 
 import tomli_w
 
+from show_attend_tell.files import read_object
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
 
@@ -124,7 +124,7 @@ def _evaluated(run: Run) -> dict[str, Any] | None:
     path = run.folder / "scores.json"
     if not path.exists():
         return None
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    result = read_object(path, "remove it and run `sat evaluate` again")
     weights = (result["model"]["epoch"], result["model"]["vocabulary"])
     return result if weights == (run.meta["epoch"], run.vocabulary.sha256) else None
 

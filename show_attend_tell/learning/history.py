@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_text
+from show_attend_tell.files import cannot_write, must_be_file, write_text
 from show_attend_tell.report.curves import curves_page
 from show_attend_tell.report.facts import Curves
 from show_attend_tell.scoring import BLEU
@@ -78,11 +78,12 @@ def read(path: Path) -> list[Event]:
     for number, line in enumerate(_whole_lines(path), start=1):
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             event = None
-        if not isinstance(event, dict):
+        if not isinstance(event, dict) or "event" not in event:
             raise UserError(
-                "data.log", f"{path}:{number}: not a JSON object; remove the line and try again"
+                "data.log",
+                f"{path}:{number}: not a JSON object with an event; remove the line and try again",
             )
         events.append(event)
     return events
@@ -127,5 +128,10 @@ def draw_curves(events: Sequence[Event], best: int, path: Path) -> None:
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        yield from (line for line in stream if line.endswith(b"\n"))
+    try:
+        with must_be_file(path).open("rb") as stream:
+            yield from (line for line in stream if line.endswith(b"\n"))
+    except OSError as error:
+        raise UserError(
+            "data.log", f"{path}: cannot be read ({error.strerror or error}); move it elsewhere"
+        ) from error

@@ -24,7 +24,7 @@ from show_attend_tell.data.features import (
 from show_attend_tell.data.layouts import Dataset
 from show_attend_tell.data.pictures import Preprocessing, open_picture, view
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import write_json
+from show_attend_tell.files import readable_size, write_json
 from show_attend_tell.learning.encoders import Encoder
 from show_attend_tell.learning.export import encoder_function
 from show_attend_tell.side_by_side import side_by_side
@@ -168,6 +168,6 @@ def refuse_full_disk(folder: Path, bytes_needed: int) -> None:
     if free < bytes_needed:
         raise UserError(
             "disk.full",
-            f"{folder}: features take {bytes_needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
-            "free some space or choose another folder",
+            f"{folder}: features take {readable_size(bytes_needed)}, {readable_size(free)} are "
+            "free; free some space or choose another folder",
         )

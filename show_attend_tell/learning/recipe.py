@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from show_attend_tell.errors import UserError
+from show_attend_tell.files import must_be_file
 from show_attend_tell.scoring import METRICS
 from show_attend_tell.telling.search import Look
 
@@ -362,7 +363,7 @@ def _read(name_or_path: str) -> dict[str, Any]:
             )
         path = _SHIPPED / f"{name_or_path}.toml"
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        return tomllib.loads(must_be_file(path).read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise _refuse(f"{path}: no such file") from error
     except OSError as error:
