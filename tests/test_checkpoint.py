@@ -8,9 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -26,6 +26,7 @@ from show_attend_tell.learning.checkpoint import (
     save,
     unpack,
 )
+from tests.faults import failing_call
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -270,66 +271,14 @@ def test_a_folder_in_place_of_a_checkpoint_is_named(tmp_path: Path) -> None:
 # --- failing system calls (reliability F1, F3) ---
 
 
-class Faults:
-    """Lets the first `allowed` system calls of a save pass and fails the next one."""
-
-    def __init__(self, allowed: int, failure: BaseException) -> None:
-        self.left = allowed
-        self.failure = failure
-        self.happened = False
-
-    def count(self) -> None:
-        if self.left == 0 and not self.happened:
-            self.happened = True
-            raise self.failure
-        self.left -= 1
-
-    def before(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any, **options: Any) -> Any:
-            self.count()
-            return call(*arguments, **options)
-
-        return counted
-
-    def opening(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(file: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-            self.count()
-            stream = call(file, mode, *arguments, **options)
-            return FaultyStream(stream, self) if mode == "xb" else stream
-
-        return counted
-
-
-class FaultyStream:
-    """A file whose writes and flushes count as system calls."""
-
-    def __init__(self, stream: BinaryIO, faults: Faults) -> None:
-        self.stream = stream
-        self.name = stream.name
-        self.fileno = stream.fileno
-        self.write = faults.before(stream.write)
-        self.flush = faults.before(stream.flush)
-
-    def __enter__(self) -> "FaultyStream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stream.close()
-
-
 def failing_saves(path: Path, failure: BaseException) -> Iterator[type[BaseException] | None]:
     """Save step 3 with the first system call failing, then the second, until none is left."""
     before = {file: file.read_bytes() for file in (path, previous_of(path))}
     for allowed in range(100):
         for file, content in before.items():
             file.write_bytes(content)
-        faults = Faults(allowed, failure)
         raised = None
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Path, "open", faults.opening(Path.open))
-            patch.setattr(Path, "replace", faults.before(Path.replace))
-            patch.setattr(os, "fsync", faults.before(os.fsync))
-            patch.setattr(os, "open", faults.before(os.open))
+        with failing_call(allowed, failure, reads=True) as faults:
             try:
                 write(path, 3)
             except BaseException as error:

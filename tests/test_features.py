@@ -16,6 +16,7 @@ from show_attend_tell.data.layouts import Example
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
+from tests.faults import failing_call
 
 PREPROCESSING = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
 EXAMPLES = [
@@ -450,6 +451,44 @@ def test_a_disk_that_fills_while_rows_are_written_is_told(
     with pytest.raises(UserError, match="free some space") as caught:
         empty.write(ROWS, VALUES)
     assert caught.value.code == "disk.full"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+def test_each_failing_system_call_of_a_preparation_loses_nothing(
+    number: int, tmp_path: Path
+) -> None:
+    """Laid out, filled in two batches, what was skipped noted: the n-th call fails, for every n."""
+
+    def prepare(folder: Path) -> FeatureStore:
+        store = FeatureStore.create(folder, index_of(EXAMPLES), EXAMPLES)
+        for rows in (store.missing()[:3], store.missing()[3:]):
+            if rows:
+                store.write(rows, VALUES[rows])
+        write_json(folder / "skipped.json", {})
+        return store
+
+    for allowed in range(200):
+        folder = tmp_path / str(allowed)
+        raised = None
+        with failing_call(allowed, OSError(number, os.strerror(number))) as faults:
+            try:
+                prepare(folder)
+            except UserError as error:
+                raised = error
+        if not faults.happened:
+            assert allowed > 20, "the shim does not see the system calls"
+            return
+        assert raised is not None, f"call {allowed} failed and nobody noticed"
+        assert raised.code == ("disk.full" if number == errno.ENOSPC else "disk.unwritable")
+        assert not list(folder.glob("*.part"))
+        if (folder / "index.json").exists():  # what it vouches for is right
+            store = FeatureStore.open(folder)
+            there = sorted(set(ROWS) - set(store.missing()))
+            assert np.array_equal(
+                store.read(np.array(there, int)), VALUES[there].astype(np.float32)
+            )
+        assert np.array_equal(prepare(folder).read(list(ROWS)), VALUES.astype(np.float32))
+    raise AssertionError("the preparation never ends")
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no space can be reserved here")

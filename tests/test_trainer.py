@@ -1,7 +1,9 @@
 """Training on the tiny world: it learns, it looks, it stops and goes on to the same bits."""
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from show_attend_tell.learning.trainer import train
 from show_attend_tell.scoring import METRICS
 from show_attend_tell.scoring.rouge import rouge_rows
 from show_attend_tell.telling.search import Search
+from tests.faults import failing_call
 from tests.tiny_world import COLOURS, Scene, make_store, tiny_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -451,27 +454,36 @@ def test_a_second_trainer_is_kept_out_and_told_who_is_there(
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.fsync
-    calls = 0
-
-    def full(handle: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 40:
-            raise OSError(28, "No space left on device")
-        real(handle)
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match="disk is full") as caught:
-        train(world[0], tmp_path / "run", quick_recipe())
-    assert caught.value.exit_code == 1
-    monkeypatch.setattr(os, "fsync", real)
-    train(world[0], tmp_path / "run", None, resume=True)
-    train(world[0], tmp_path / "whole", quick_recipe())
-    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "run"))
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+def test_whatever_write_of_a_run_fails_nothing_is_lost(number: int, tmp_path: Path) -> None:
+    """Lock, vocabulary, recipe, checkpoints, log and curves: the n-th system call fails."""
+    store, _ = make_store(tmp_path / "store", train=8, dev=1)
+    small = ["model.hidden=8", "search.beam=1", "search.max_words=3"]
+    recipe = quick_recipe("training.epochs=1", *small)
+    train(store, tmp_path / "whole", recipe)
+    failed = 0
+    for allowed in range(0, 1000, 2 if number == errno.ENOSPC else 7):
+        run = tmp_path / str(allowed)
+        raised = None
+        with failing_call(allowed, OSError(number, os.strerror(number))) as faults:
+            try:
+                train(store, run, recipe)
+            except UserError as error:
+                raised = error
+        if not faults.happened:
+            break
+        failed += 1
+        assert raised is not None, f"call {allowed} failed and nobody noticed"
+        assert raised.code == ("disk.full" if number == errno.ENOSPC else "disk.unwritable")
+        assert raised.exit_code == 1
+        assert not list(run.glob("*.part"))
+        if (run / LAST).exists():
+            checkpoint.load_newest(run / LAST)
+        train(store, run, recipe, resume=True)
+        for name in (BEST, LAST):
+            assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        shutil.rmtree(run)
+    assert failed > 5
 
 
 def test_training_keeps_no_graph_alive(
