@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -176,6 +177,77 @@ def test_ctrl_c_during_the_last_dev_score_is_heard_and_the_run_is_finished(
     assert read(tmp_path / "log.jsonl")[-1]["event"] == "stop"
 
 
+HANG_UP = """
+import os, pty, signal, sys, time
+from pathlib import Path
+store, run, *settings = sys.argv[1:]
+child, terminal = pty.fork()
+if not child:
+    words = ["sat", "train", store, run, *settings]
+    main = "import sys; sys.argv = %r; from show_attend_tell.cli import main; main()" % words
+    os.execv(sys.executable, [sys.executable, "-c", main])
+said = b""
+while b"epoch  1" not in said:  # the dev score of the first
+    said += os.read(terminal, 1000)
+os.close(terminal)  # the window is closed: SIGHUP, and every further word to it fails
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status) % 256)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no hang-ups here")
+def test_a_terminal_that_is_closed_lets_the_trainer_save_and_stop(tmp_path: Path) -> None:
+    store, _ = make_store(tmp_path / "store", train=200, dev=4)
+    recipe = tiny_recipe("training.epochs=500", "training.patience=500")
+    (tmp_path / "recipe.toml").write_text(recipe.to_toml())
+    words = [str(store.folder), str(tmp_path / "run"), "--recipe", str(tmp_path / "recipe.toml")]
+    code = subprocess.run(
+        [sys.executable, "-c", HANG_UP, *words], cwd=ROOT, timeout=120, check=False
+    ).returncode
+    _, meta = checkpoint.load(tmp_path / "run" / LAST)
+    steps = [e["step"] for e in read(tmp_path / "run" / "log.jsonl")]
+    assert code == 130
+    assert meta["place"]["step"] > 0
+    assert meta["place"]["step"] >= max(steps)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_other_requests_to_stop_save_as_ctrl_c_does(
+    name: str, world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    if not hasattr(signal, name):
+        pytest.skip("not here")
+
+    def ask(event: dict[str, Any]) -> None:
+        if event["event"] == "progress" and event["step"] == 5:
+            signal.raise_signal(getattr(signal, name))
+
+    with pytest.raises(KeyboardInterrupt):
+        train(world[0], tmp_path, tiny_recipe(), watch=[ask])
+    assert checkpoint.load(tmp_path / LAST)[1]["place"]["step"] == 5
+
+
+def test_a_clock_that_jumps_changes_no_bit_and_no_save(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe("training.epochs=2")
+    saves = {"steady": 0, "jumping": 0}
+    really_save = checkpoint.save
+    for name in saves:
+
+        def save(*arguments: Any, name: str = name) -> None:
+            saves[name] += 1
+            really_save(*arguments)
+
+        monkeypatch.setattr(checkpoint, "save", save)
+        if name == "jumping":
+            days = iter(range(0, 10**9, 86_400))
+            monkeypatch.setattr(time, "time", lambda days=days: 2e9 - next(days))
+        train(world[0], tmp_path / name, recipe)
+    assert saves["steady"] == saves["jumping"]
+    assert same(weights_of(tmp_path / "steady"), weights_of(tmp_path / "jumping"))
+
+
 TRAIN_AND_DIE = """
 import os, random, signal, sys, threading, time
 from pathlib import Path
@@ -260,7 +332,7 @@ def test_the_resumed_log_tells_each_step_once(
     assert steps == sorted(set(steps))
 
 
-def poison(monkeypatch: pytest.MonkeyPatch, at_step: int) -> None:
+def poison(monkeypatch: pytest.MonkeyPatch, at_step: int, term: str) -> None:
     real = trainer.soft_cost
     calls = 0
 
@@ -269,17 +341,24 @@ def poison(monkeypatch: pytest.MonkeyPatch, at_step: int) -> None:
         calls += 1
         cost = real(*args, **options)
         if calls == at_step:
-            cost.penalty = float("nan")
+            if term == "gradient":
+                cost.loss = cost.loss * float("inf")
+            else:
+                setattr(cost, {"likelihood": "nats"}.get(term, term), float("nan"))
         return cost
 
     monkeypatch.setattr(trainer, "soft_cost", poisoned)
 
 
+@pytest.mark.parametrize("term", ["likelihood", "penalty", "gradient"])
 def test_nonsense_stops_the_run_names_step_and_term_and_keeps_the_last_good_state(
-    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    term: str,
+    world: tuple[FeatureStore, list[Scene]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    poison(monkeypatch, at_step=4)
-    with pytest.raises(UserError, match="penalty became nan at step 4"):
+    poison(monkeypatch, 4, term)
+    with pytest.raises(UserError, match=f"the {term} became nan at step 4"):
         train(world[0], tmp_path / "run", quick_recipe())
     tensors, meta = checkpoint.load(tmp_path / "run" / LAST)
     assert meta["place"]["step"] == 3

@@ -1,10 +1,13 @@
 """Ctrl-C and its kin, heard at the end of a step."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+
+_HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 
 
 @dataclass
@@ -18,20 +21,27 @@ class Asked:
 def asked_to_stop() -> Iterator[Asked]:
     """Let Ctrl-C, SIGTERM and a closed terminal wait for the end of a step; a second does not."""
     asked = Asked()
+    on_terminal = [number for number in (1, 2) if os.isatty(number)]
 
     def hear(number: int, frame: FrameType | None) -> None:
+        if number == _HANGUP:
+            _fall_silent(on_terminal)
         if asked.to_stop:
             raise KeyboardInterrupt
         asked.to_stop = True
 
-    signals = [
-        signal.SIGINT,
-        signal.SIGTERM,
-        *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []),
-    ]
+    signals = [signal.SIGINT, signal.SIGTERM, *([_HANGUP] if _HANGUP else [])]
     before = {number: signal.signal(number, hear) for number in signals}
     try:
         yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _fall_silent(handles: list[int]) -> None:
+    """Let what is still said to a closed terminal go nowhere, lest it fail before the save."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in handles:
+        os.dup2(nowhere, number)
+    os.close(nowhere)
