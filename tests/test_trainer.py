@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, trainer
 from show_attend_tell.learning.checkpoint import RunLock
@@ -508,16 +509,47 @@ def test_training_draws_from_all_views_and_dev_sees_the_first(
     assert {row for row in read if store.example(row).split == "dev"} == set(store.rows("dev"))
 
 
-def test_features_of_other_weights_are_refused(
+OTHERS: dict[str, Any] = {
+    "weights_hash": "another",
+    "encoder": "vgg19",
+    "preprocessing": Preprocessing(mean=(1, 0, 0), std=(1, 1, 1)),
+    "grid": (2, 8),
+    "tuned": 1,
+}
+
+
+def test_features_of_another_kind_are_refused(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
-    train(world[0], tmp_path / "run", quick_recipe("training.epochs=1"))
-    other = world[0].index.model_copy(update={"weights_hash": "another"})
-    store = FeatureStore(world[0].folder, other, world[0].examples)
-    with pytest.raises(UserError, match="weights_hash is another"):
-        Run.open(tmp_path / "run").refuse_other_features(store)
-    with pytest.raises(UserError, match="weights_hash is another"):
-        train(store, tmp_path / "run", None, resume=True)
+    # With a recipe that does not name what it wants: the checkpoint does.
+    recipe = quick_recipe("training.epochs=1", "encoder.grid=none")
+    train(world[0], tmp_path / "run", recipe)
+    for name, value in OTHERS.items():
+        other = world[0].index.model_copy(update={name: value})
+        store = FeatureStore(world[0].folder, other, world[0].examples)
+        with pytest.raises(UserError, match=rf"{name} is") as caught:
+            Run.open(tmp_path / "run").refuse_other_features(store)
+        assert caught.value.code == "model.features"
+        with pytest.raises(UserError, match="store") as caught:
+            train(store, tmp_path / "run", None, resume=True)
+        assert caught.value.code == "model.features"
+
+
+@pytest.mark.parametrize("name", [BEST, LAST])
+def test_weights_of_another_run_are_refused(
+    name: str, world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    for run, option in (("run", "model.hidden=48"), ("wide", "model.hidden=50")):
+        train(world[0], tmp_path / run, quick_recipe("training.epochs=1", option))
+    for source in (tmp_path / "wide" / name, tmp_path / "run" / (LAST if name == BEST else BEST)):
+        (tmp_path / "run" / name).write_bytes(source.read_bytes())
+        with pytest.raises(UserError, match="not the weights of the model that") as caught:
+            if name == BEST:
+                Run.open(tmp_path / "run")
+            else:
+                train(world[0], tmp_path / "run", None, resume=True)
+        assert str(caught.value).startswith(f"{tmp_path / 'run' / name}: ")
+        assert caught.value.code == "model.shape"
 
 
 def test_a_second_trainer_is_kept_out_and_told_who_is_there(
@@ -713,6 +745,37 @@ def test_two_identical_runs_end_in_equal_bytes(
         train(world[0], tmp_path / name, quick_recipe("training.epochs=1"))
     for name in (BEST, LAST):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_hundred_epochs_keep_memory_log_and_folder_bounded(tmp_path: Path) -> None:
+    store, _ = make_store(tmp_path / "store", train=32, dev=4)
+    recipe = tiny_recipe(
+        *("training.epochs=100", "training.patience=100", "training.learning_rate=0.001"),
+        *("search.beam=1", "search.max_words=9"),
+    )
+    megabytes: list[float] = []
+
+    def weigh(event: dict[str, Any]) -> None:
+        if event["event"] == "dev":
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            megabytes.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
+    train(store, tmp_path / "run", recipe, watch=[weigh])
+    assert len(megabytes) == 100
+    print(f"MB after 20, 60, 100 epochs: {[round(megabytes[i]) for i in (19, 59, 99)]}")
+    assert megabytes[99] < megabytes[19] * 1.05
+    size = (tmp_path / "run" / "log.jsonl").stat().st_size
+    print(
+        f"bytes of the log: {size}, files: {sorted(p.name for p in (tmp_path / 'run').iterdir())}"
+    )
+    assert size < 100 * 2000
+    weights = {path.name for path in (tmp_path / "run").glob("*.safetensors*")}
+    assert weights <= {
+        *(BEST, LAST),
+        *(f"{Path(n).stem}.previous.safetensors" for n in (BEST, LAST)),
+    }
 
 
 def new_folder(path: Path) -> Path:

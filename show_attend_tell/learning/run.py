@@ -53,12 +53,12 @@ class Run:
                 f"{folder}: no dev score has been reached yet, so there is no best model; "
                 "go on with `sat train ... --resume`",
             )
-        tensors, meta, _ = checkpoint.load_newest(folder / BEST)
+        tensors, meta, taken = checkpoint.load_newest(folder / BEST)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         refuse_other_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])
         decoder = decoder_for(recipe.model, features, len(vocabulary))
-        decoder.load_state_dict(tensors)
+        load_weights(decoder, tensors, taken)
         return cls(folder, recipe, vocabulary, decoder.eval(), features, meta)
 
     @property
@@ -95,6 +95,21 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teach
         return make_decoder(recipe, features.depth, words)
     _, upper = encoder_of(features).split(features.tuned)
     return Decoder(recipe, features.depth, words, upper)
+
+
+def load_weights(decoder: Teachable, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put weights read from `path` into a decoder, or say that they are of another model."""
+    if _shapes(tensors) != _shapes(decoder.state_dict()):
+        raise UserError(
+            "model.shape",
+            f"{path}: not the weights of the model that {path.parent / RECIPE} describes; "
+            "restore the run's own files",
+        )
+    decoder.load_state_dict(tensors)
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def is_tuned(name: str) -> bool:
@@ -241,9 +256,7 @@ def refuse_other_shapes(
     folder: Path, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
 ) -> None:
     """Refuse a run's weights where those of other sizes are wanted."""
-    if {name: x.shape for name, x in state.items()} != {
-        name: x.shape for name, x in wanted.items()
-    }:
+    if _shapes(state) != _shapes(wanted):
         raise UserError(
             "model.shape",
             f"{folder}: its weights have other shapes than these; give both runs the same [model], "

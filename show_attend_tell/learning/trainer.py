@@ -42,6 +42,7 @@ from show_attend_tell.learning.run import (
     begin_or_resume,
     decoder_for,
     is_tuned,
+    load_weights,
     refuse_other_features,
     refuse_other_vocabulary,
     setup,
@@ -468,11 +469,12 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _restore(self) -> None:
-        tensors, meta, _ = checkpoint.load_newest(self.folder / LAST)
+        tensors, meta, taken = checkpoint.load_newest(self.folder / LAST)
         refuse_other_vocabulary(self.folder, self.vocabulary, meta)
         refuse_other_features(
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
+        load_weights(self.decoder, _under("decoder.", tensors), taken)
         here = setup()
         others = {name: was for name, was in meta.get("setup", here).items() if was != here[name]}
         if others:
@@ -486,7 +488,6 @@ class Trainer:
         if self.is_hard:
             self.baseline.average = tensors["baseline"]
         self.optimiser.load_state_dict(checkpoint.unpack(tensors, meta["optimiser"])["optimiser"])
-        self.decoder.load_state_dict(_under("decoder.", tensors))
         if self.average is not None:
             self.average = _under("average.", tensors)
 
