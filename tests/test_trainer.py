@@ -652,7 +652,9 @@ def test_there_is_no_early_stop_while_the_score_is_zero_and_the_dev_loss_decides
     events = read(tmp_path / "run" / "log.jsonl")
     devs = [event["best"] for event in events if event["event"] == "dev"]
     assert devs == [True, True, False, False, False]
-    assert events[-1]["reason"] == "all 5 epochs are done"
+    assert events[-1]["reason"] == (
+        "all 5 epochs are done; dev BLEU-4-bp stayed at 0.00, so the dev loss chose the best"
+    )
     assert Run.open(tmp_path / "run").meta["epoch"] == 2
 
 

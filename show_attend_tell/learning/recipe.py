@@ -122,7 +122,7 @@ class TrainingSection(_Section):
     length_order: Literal["random", "authors"] = "random"
     # Steps of an epoch, at least: fewer pictures are gone through several times in one, so that
     # epochs, decay and patience mean the same for a small data set; 0: always once.
-    minimum_steps: NonNegativeInt = 0
+    minimum_steps: NonNegativeInt = 30
     epochs: Annotated[int, AfterValidator(_epochs)] = 20  # the most; `patience` may end it sooner
     # The dev score that chooses the best epoch, in the authors' tokens; the paper: BLEU.
     stop_on: Annotated[str, AfterValidator(_metric)] = "BLEU-4-bp"

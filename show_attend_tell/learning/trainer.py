@@ -234,7 +234,8 @@ class Trainer:
         if is_scored and place.epoch - place.best_epoch >= training.patience:
             return f"dev {training.stop_on} has not risen for {training.patience} epochs"
         if place.epoch >= training.epochs:
-            return f"all {training.epochs} epochs are done"
+            unscored = f"; dev {training.stop_on} stayed at 0.00, so the dev loss chose the best"
+            return f"all {training.epochs} epochs are done" + ("" if is_scored else unscored)
         return ""
 
     def _epoch_order(self, epoch: int) -> list[Batch]:
