@@ -179,7 +179,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _flush_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # where folders are no files
+    if sys.platform == "win32":  # folders cannot be opened there; the rename itself is kept
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -13,7 +13,14 @@ import pytest
 
 from show_attend_tell import files
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import make_room, sha256_of, write_atomically, write_json, write_text
+from show_attend_tell.files import (
+    make_room,
+    read_object,
+    sha256_of,
+    write_atomically,
+    write_json,
+    write_text,
+)
 
 
 class PowerCut(BaseException):
@@ -207,3 +214,27 @@ def test_the_folder_is_flushed_after_the_rename(
     )
     write_text(tmp_path / "a", "new")
     assert seen == [(tmp_path, True)]
+
+
+def test_where_folders_cannot_be_opened_files_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, flags: int) -> int:  # what Windows says to a folder
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "win32")
+        patch.setattr(os, "open", refuse)
+        write_text(tmp_path / "a", "new")
+    assert (tmp_path / "a").read_text() == "new"
+
+
+OBJECTS = {"": "cannot be read", "[]": "not a JSON object", "[" * 100_000: "cannot be read"}
+
+
+@pytest.mark.parametrize("content", OBJECTS, ids=range(len(OBJECTS)))
+def test_a_damaged_object_is_told_with_its_remedy(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(UserError, match=f"{OBJECTS[content]}.*; do this") as caught:
+        read_object(tmp_path / "a.json", "do this")
+    assert caught.value.code == "data.unreadable"
