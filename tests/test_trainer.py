@@ -714,6 +714,27 @@ def test_a_stock_recipe_learns_fifty_pictures_of_one_s_own(tmp_path: Path) -> No
     assert len(set(captions.values())) > len(rows) / 2
 
 
+def test_the_average_of_a_short_run_has_left_the_first_weights(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path
+) -> None:
+    recipe = tiny_recipe("training.average=0.998", "training.epochs=4")
+
+    def stop(event: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(world[0], tmp_path / "begun", recipe, watch=[stop])
+    train(world[0], tmp_path / "run", recipe)  # 52 steps: 0.998 of each would keep 90 %
+    begun, end = weights_of(tmp_path / "begun"), weights_of(tmp_path / "run")
+
+    def norm(one: str, begin: dict[str, torch.Tensor]) -> float:
+        names = [n.removeprefix("decoder.") for n in end if n.startswith("decoder.")]
+        parts = [begin[f"decoder.{n}"] - end[f"{one}.{n}"] for n in names]
+        return float(torch.cat([part.flatten() for part in parts]).norm())
+
+    assert norm("average", end) < 0.25 * norm("decoder", begun)
+
+
 def test_one_training_picture_is_enough_to_train(tmp_path: Path) -> None:
     store, scenes = make_store(tmp_path / "store", train=1, dev=1)
     train(store, tmp_path / "run", tiny_recipe("training.minimum_steps=30", "training.epochs=2"))
