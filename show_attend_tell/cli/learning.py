@@ -175,7 +175,9 @@ def train(
     ] = False,
     threads: ThreadsOption = None,
 ) -> None:
-    """Train a model; stop with Ctrl-C or a power cut, and go on with --resume to the same bits.
+    """Train a model; after Ctrl-C or a power cut, --resume goes on as if nothing had happened.
+
+    The result is then bit-identical on the same machine, with the same versions and threads.
 
     For example:
 
