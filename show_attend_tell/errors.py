@@ -1,5 +1,7 @@
 """What a person is told: a mistake in one sentence that names the remedy, on one line."""
 
+from numbers import Integral, Real
+
 
 class UserError(Exception):
     """What is wrong, where, and what to do; the command line prints it without a traceback.
@@ -24,6 +26,43 @@ class UserError(Exception):
     def exit_code(self) -> int:
         """2 for wrong usage, 1 for wrong data."""
         return 2 if self.code.startswith("request.") else 1
+
+
+def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
+    """An argument that must be a whole number within limits; else `request.bad` names it.
+
+    >>> whole_number("beam", 5, 1, 1000)
+    5
+    """
+    expected = f"{least} or more" if most is None else f"from {least} to {most:,}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise wrong_argument(name, value, f"a whole number {expected}", is_kind=False)
+    found = int(value)
+    if found < least or (most is not None and found > most):
+        raise wrong_argument(name, value, f"a whole number {expected}")
+    return found
+
+
+def number(name: str, value: object, least: float, most: float) -> float:
+    """An argument that must be a number within limits; else `request.bad` names it."""
+    expected = f"a number from {least:g} to {most:,g}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_argument(name, value, expected, is_kind=False)
+    found = float(value)
+    if not least <= found <= most:  # also true of not-a-number
+        raise wrong_argument(name, value, expected)
+    return found
+
+
+def wrong_argument(name: str, value: object, expected: str, *, is_kind: bool = True) -> "UserError":
+    """Say what an argument is, and of which type where that is wrong, and what it must be."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    of_type = "" if is_kind else f", of type {type(value).__name__}"
+    return UserError("request.bad", f"{name} is {shown}{of_type}; it must be {expected}")
 
 
 def printable(text: str) -> str:

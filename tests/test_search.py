@@ -124,7 +124,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all_sentences(seed: int, power: fl
     model, picture = ToyModel(seed=seed), pictures(1, seed)
     scores = {w: score_of(model, picture[0], w, power) for w in all_sentences(model, longest=5)}
     best = sorted(scores, key=lambda words: -scores[words])[:3]
-    search = Search(beam=3000, n_best=3, length_power=power, max_words=5)
+    search = Search(beam=1000, n_best=3, length_power=power, max_words=5)
     (told,) = tell(model, picture, search)
     assert [one.words for one in told] == best
     assert [one.score for one in told] == pytest.approx([scores[words] for words in best])
@@ -274,7 +274,7 @@ def test_a_word_told_already_costs_unless_it_is_common(
         return plain - nats * repeated / math.pow(len(words) + 1, power)
 
     best = sorted(all_sentences(model, longest=5), key=lambda words: -score(words))[:300]
-    asked = Search(beam=3000, n_best=300, length_power=power, max_words=5, repetition=nats)
+    asked = Search(beam=1000, n_best=300, length_power=power, max_words=5, repetition=nats)
     (told,) = tell(model, picture[None], asked)
     assert [one.words for one in told] == best
     assert [one.score for one in told] == pytest.approx([score(words) for words in best])
@@ -508,19 +508,49 @@ def test_ties_go_to_the_lower_index() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"beam": 0}, "beam is 0; it must be at least 1"),
-        ({"n_best": 0}, "n_best is 0; it must be at least 1"),
+        ({"beam": 0}, "beam is 0; it must be a whole number from 1 to 1,000"),
+        ({"beam": -1}, "beam is -1; it must be a whole number from 1 to 1,000"),
+        ({"beam": 100_000}, "beam is 100000; it must be a whole number from 1 to 1,000"),
+        ({"beam": 10**9}, "beam is 1000000000; it must be a whole number from 1 to 1,000"),
+        ({"beam": 10**5000}, "beam is a number of thousands of digits; it must be"),
+        ({"beam": "3"}, "beam is '3', of type str; it must be a whole number from 1 to 1,000"),
+        ({"beam": True}, "beam is True, of type bool; it must be a whole number"),
+        ({"beam": 2.0}, "beam is 2.0, of type float; it must be a whole number"),
+        ({"beam": None}, "beam is None, of type NoneType; it must be a whole number"),
+        ({"beam": math.nan}, "beam is nan, of type float; it must be a whole number"),
+        ({"n_best": 0}, "n_best is 0; it must be a whole number from 1 to 1,000"),
+        ({"n_best": "1"}, "n_best is '1', of type str; it must be a whole number"),
+        ({"n_best": 10**6}, "n_best is 1000000; it must be a whole number from 1 to 1,000"),
+        (
+            {"n_best": 10**6, "temperature": 1.0},
+            "n_best is 1000000; it must be a whole number from 1 to 10,000",
+        ),
         ({"beam": 2, "n_best": 3}, "n_best is 3; it must be at most beam (2)"),
-        ({"length_power": -1.0}, "length_power is -1.0; it must be 0 or more"),
-        ({"length_power": math.nan}, "length_power is nan; it must be 0 or more"),
-        ({"max_words": 0}, "max_words is 0; it must be at least 1"),
-        ({"min_words": 9, "max_words": 8}, "min_words is 9; it must be from 0 to max_words (8)"),
-        ({"temperature": 0.0}, "temperature is 0.0; it must be above 0"),
-        ({"among": 0}, "among is 0; it must be at least 1"),
-        ({"repetition": -1.0}, "repetition is -1.0; it must be 0 or more"),
-        ({"votes": -1}, "votes is -1; it must be 0 or more"),
-        ({"seed": -1}, "seed is -1; it must be 0 or more"),
-        ({"look": "hard"}, "look is hard; it must be one of expected, most-likely, sampled"),
+        ({"length_power": -1.0}, "length_power is -1.0; it must be a number from 0 to 10"),
+        ({"length_power": 1e9}, "length_power is 1000000000.0; it must be a number from 0 to 10"),
+        ({"length_power": math.nan}, "length_power is nan; it must be a number from 0 to 10"),
+        ({"length_power": "1"}, "length_power is '1', of type str; it must be a number"),
+        ({"max_words": 0}, "max_words is 0; it must be a whole number from 1 to 1,000"),
+        ({"max_words": 10**9}, "max_words is 1000000000; it must be a whole number from 1"),
+        ({"max_words": 5.5}, "max_words is 5.5, of type float; it must be a whole number"),
+        ({"min_words": 9, "max_words": 8}, "min_words is 9; it must be at most max_words (8)"),
+        ({"min_words": -1}, "min_words is -1; it must be a whole number 0 or more"),
+        ({"temperature": 0.0}, "temperature is 0.0; it must be a number from 0.0001 to 1,000"),
+        ({"temperature": math.nan}, "temperature is nan; it must be a number from 0.0001 to 1,000"),
+        ({"temperature": True}, "temperature is True, of type bool; it must be a number"),
+        ({"among": 0}, "among is 0; it must be a whole number 1 or more"),
+        ({"among": "5"}, "among is '5', of type str; it must be a whole number 1 or more"),
+        ({"repetition": -1.0}, "repetition is -1.0; it must be a number from 0 to 1,000"),
+        ({"repetition": math.inf}, "repetition is inf; it must be a number from 0 to 1,000"),
+        ({"votes": -1}, "votes is -1; it must be a whole number from 0 to 1,000"),
+        ({"votes": 10**6}, "votes is 1000000; it must be a whole number from 0 to 1,000"),
+        ({"votes": False}, "votes is False, of type bool; it must be a whole number"),
+        ({"seed": -1}, "seed is -1; it must be a whole number 0 or more"),
+        ({"seed": 1.5}, "seed is 1.5, of type float; it must be a whole number 0 or more"),
+        ({"allow_unknown": "no"}, "allow_unknown is 'no', of type str; it must be True or False"),
+        ({"allow_repeats": 1}, "allow_repeats is 1, of type int; it must be True or False"),
+        ({"look": "hard"}, "look is 'hard'; it must be one of expected, most-likely, sampled"),
+        ({"look": ["sampled"]}, "look is ['sampled']; it must be one of expected"),
     ],
 )
 def test_an_impossible_search_is_refused(wrong: dict[str, object], message: str) -> None:
@@ -528,3 +558,9 @@ def test_an_impossible_search_is_refused(wrong: dict[str, object], message: str)
         Search(**wrong)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)
     assert caught.value.code == "request.bad"
+
+
+def test_numbers_of_numpy_are_kept_as_pythons() -> None:
+    search = Search(beam=np.int64(3), length_power=np.float32(0.5), temperature=None)
+    assert search == Search(beam=3, length_power=0.5)
+    assert (type(search.beam), type(search.length_power)) == (int, float)

@@ -116,9 +116,11 @@ def caption(
     say = terminal.console(stderr=True)
 
     captioner = load(model, views=views)
+    if beam is None:
+        beam = captioner.search.beam if sample else max(captioner.search.beam, n_best)
     search = dataclasses.replace(
         captioner.search,
-        beam=max(captioner.search.beam, n_best) if beam is None else beam,
+        beam=beam,
         n_best=n_best,
         temperature=(1.0 if temperature is None else temperature) if sample else None,
         seed=seed,

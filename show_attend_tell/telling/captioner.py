@@ -66,8 +66,7 @@ class Captioner:
 
     def __init__(self, model: ExportedModel, *, views: int | None = None) -> None:
         self.model = model
-        self.views = model.facts.views if views is None else views
-        refuse_views(self.views)
+        self.views = model.facts.views if views is None else refuse_views(views)
         facts = model.facts
         self.search = Search(
             beam=facts.beam,

@@ -5,7 +5,6 @@ a length power is asked for. All pictures of a batch advance together and leave 
 done; what is told about one never depends on the others.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -13,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, number, whole_number, wrong_argument
 from show_attend_tell.telling.model import Floats, Integers, Teller, pick
 
 Look = Literal["expected", "most-likely", "sampled"]
@@ -24,6 +23,15 @@ Pointing = Callable[[Floats, int, Integers], Floats]
 # Words are numbered by how common they are, after the end and the unknown word; the first eleven
 # ("a", "in", "on", ...) are told twice in many a good sentence.
 COMMONEST = 13
+
+# Limits of what may be asked for, far beyond what makes captions better; a picture's memory grows
+# with the square of the beam.
+MOST_BEAM = 1_000  # also of votes
+MOST_DRAWN = 10_000  # n_best of sampling
+MOST_WORDS = 1_000
+MOST_LENGTH_POWER = 10.0
+MOST_REPETITION = 1_000.0
+TEMPERATURES = (1e-4, 1e3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,45 +60,37 @@ class Search:
     votes: int = 0
 
     def __post_init__(self) -> None:
+        """Refuse what cannot be; keep NumPy's numbers as Python's."""
         sampling = self.temperature is not None
-        _require(self.beam >= 1, "beam", self.beam, "at least 1")
-        _require(self.n_best >= 1, "n_best", self.n_best, "at least 1")
-        _require(
-            sampling or self.n_best <= self.beam,
-            "n_best",
-            self.n_best,
-            f"at most beam ({self.beam})",
-        )
-        _require(0 <= self.length_power < math.inf, "length_power", self.length_power, "0 or more")
-        _require(self.max_words >= 1, "max_words", self.max_words, "at least 1")
-        _require(
-            0 <= self.min_words <= self.max_words,
-            "min_words",
-            self.min_words,
-            f"from 0 to max_words ({self.max_words})",
-        )
-        _require(
-            self.temperature is None or 0 < self.temperature < math.inf,
-            "temperature",
-            self.temperature,
-            "above 0 (for greedy search set beam to 1 and no temperature)",
-        )
-        _require(self.among is None or self.among >= 1, "among", self.among, "at least 1")
-        _require(0 <= self.repetition < math.inf, "repetition", self.repetition, "0 or more")
-        _require(self.votes >= 0, "votes", self.votes, "0 or more")
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        most = MOST_DRAWN if sampling else MOST_BEAM
+        settled: dict[str, int | float] = {
+            "beam": whole_number("beam", self.beam, 1, MOST_BEAM),
+            "n_best": whole_number("n_best", self.n_best, 1, most),
+            "votes": whole_number("votes", self.votes, 0, MOST_BEAM),
+            "max_words": whole_number("max_words", self.max_words, 1, MOST_WORDS),
+            "seed": whole_number("seed", self.seed, 0),
+            "length_power": number("length_power", self.length_power, 0, MOST_LENGTH_POWER),
+            "repetition": number("repetition", self.repetition, 0, MOST_REPETITION),
+        }
+        if not sampling and self.n_best > self.beam:
+            raise wrong_argument("n_best", self.n_best, f"at most beam ({self.beam})")
+        settled["min_words"] = whole_number("min_words", self.min_words, 0)
+        if self.min_words > self.max_words:
+            raise wrong_argument(
+                "min_words", self.min_words, f"at most max_words ({self.max_words})"
+            )
+        if self.temperature is not None:
+            settled["temperature"] = number("temperature", self.temperature, *TEMPERATURES)
+        if self.among is not None:
+            settled["among"] = whole_number("among", self.among, 1)
+        for name in ("allow_unknown", "allow_repeats"):
+            if not isinstance(getattr(self, name), bool):
+                raise wrong_argument(name, getattr(self, name), "True or False", is_kind=False)
         looks = get_args(Look)
-        _require(
-            callable(self.look) or self.look in looks,
-            "look",
-            self.look,
-            f"one of {', '.join(looks)}",
-        )
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise UserError("request.bad", f"{name} is {found}; it must be {expected}")
+        if not callable(self.look) and (not isinstance(self.look, str) or self.look not in looks):
+            raise wrong_argument("look", self.look, f"one of {', '.join(looks)}, or a function")
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, eq=False)

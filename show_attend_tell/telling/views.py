@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from show_attend_tell.data.pictures import Crop, Preprocessing, crop_of, frame
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import whole_number
 from show_attend_tell.telling.model import Floats
 
 
@@ -28,14 +28,9 @@ class View:
 VIEWS = (View(), View(part=0.8), View(direction=-1))  # the first N of them are N views
 
 
-def refuse_views(count: int) -> None:
-    """Refuse more views than there are."""
-    if not 1 <= count <= len(VIEWS):
-        raise UserError(
-            "request.bad",
-            f"{count} views of a picture: should be from 1 to {len(VIEWS)}, the whole, its middle "
-            "and its mirror image",
-        )
+def refuse_views(count: object) -> int:
+    """How many views are asked for; more than there are, or no number of them, is refused."""
+    return whole_number("views", count, 1, len(VIEWS))
 
 
 def frame_views(
