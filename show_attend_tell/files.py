@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -167,6 +168,39 @@ def readable_size(size_bytes: float) -> str:
     if size_bytes < 1e6:
         return f"{size_bytes / 1e3:.0f} kB"
     return f"{size_bytes / 1e6:.0f} MB" if size_bytes < 1e9 else f"{size_bytes / 1e9:.1f} GB"
+
+
+def read_regular(path: Path, most: int, code: str) -> bytes:
+    """The content of a regular file of at most so many bytes: no pipe is waited for.
+
+    Parameters
+    ----------
+    code
+        What the code of an error begins with, as `model` in `model.damaged`.
+
+    Raises
+    ------
+    UserError
+        `.missing`, `.unreadable` or `.damaged` (larger than it can be).
+    """
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise UserError(f"{code}.unreadable", f"{path}: is not a regular file; copy it again")
+        if facts.st_size <= most:
+            with path.open("rb") as stream:
+                content = stream.read(most + 1)
+            if len(content) <= most:
+                return content
+    except FileNotFoundError as error:
+        raise UserError(f"{code}.missing", f"{path}: there is no such file") from error
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+        raise UserError(f"{code}.unreadable", f"{path}: {problem}") from error
+    raise UserError(
+        f"{code}.damaged",
+        f"{path}: larger than the {most:,} bytes that such a file can have; copy it again",
+    )
 
 
 def sha256_of(path: Path) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 import show_attend_tell
 from show_attend_tell import doctor
+from show_attend_tell.files import write_json
+from show_attend_tell.telling.exported import sealed
 from tests.conftest import Sat
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,7 +43,7 @@ def test_all_is_well(sat: Sat, model: Path) -> None:
 def test_another_caption_than_the_recorded_one_is_an_illness(sat: Sat, model: Path) -> None:
     facts = json.loads((model / "model.json").read_text())
     facts["example"]["caption"] = "A cat sits on a mat."
-    (model / "model.json").write_text(json.dumps(facts))
+    write_json(model / "model.json", sealed(facts))
     code, out, _ = sat("doctor", "--model", model, "--json")
     assert code == 1
     ill = [finding for finding in json.loads(out) if finding["works"] is False]

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError, _imaging
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.TiffImagePlugin import BITSPERSAMPLE, ROWSPERSTRIP, TILELENGTH, TILEWIDTH
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
 
 from show_attend_tell.data.contents import (
     Survey,
@@ -58,13 +58,22 @@ LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what i
 class Preprocessing(BaseModel):
     """How a picture becomes the square that an encoder sees."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    resize: int = 256  # short side in pixels before the crop
-    size: int = 224  # side of the square that the encoder sees
+    # Short side in pixels before the crop.
+    resize: Annotated[int, Field(ge=1, le=LONGEST_SIDE)] = 256
+    # Side of the square that the encoder sees.
+    size: Annotated[int, Field(ge=1, le=LONGEST_SIDE)] = 224
     fit: Literal["crop", "squeeze"] = "crop"
     mean: tuple[float, float, float]  # of RGB in 0..255, subtracted
-    std: tuple[float, float, float]  # of RGB in 0..255, divided by
+    # Of RGB in 0..255, divided by.
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
+
+    @model_validator(mode="after")
+    def _has_room(self) -> "Preprocessing":
+        if self.size > self.resize:
+            raise ValueError(f"size {self.size} is more than resize {self.resize}")
+        return self
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -180,7 +180,8 @@ class Vocabulary:
         if lines.pop():
             raise _bad(path, f"line {len(lines) + 1}: the file is cut off; copy it again")
         words = lines[1:]
-        _check_words(path, words)
+        if problem := faulty_word(words, "line", 2):
+            raise _bad(path, problem)
         return cls(tuple(words), punctuation=header[2] == "kept")
 
     @property
@@ -198,16 +199,28 @@ class Vocabulary:
         return {word: index for index, word in enumerate(self.words)}
 
 
-def _check_words(path: Path, words: list[str]) -> None:
-    first_line: dict[str, int] = {}
-    for line, word in enumerate(words, start=2):
-        if word.split() != [word]:
-            raise _bad(path, f"line {line}: expected one word, found {word[:60]!r}")
-        if word in first_line:
-            raise _bad(path, f"line {line}: {word!r} is already on line {first_line[word]}")
-        first_line[word] = line
+def faulty_word(words: Sequence[str], place: str, number: int) -> str | None:
+    """The first entry that no list of words can have, and what is wrong with it.
+
+    Parameters
+    ----------
+    place, number
+        What an entry is called, and the number of the first.
+
+    >>> faulty_word(["<end>", "<unk>", "dog", "dog"], "line", 2)
+    "line 5: 'dog' is already on line 4"
+    """
     if tuple(words[: len(_SPECIAL)]) != _SPECIAL:
-        raise _bad(path, f"lines 2 and 3 must be <end> and <unk>, found {words[: len(_SPECIAL)]}")
+        found = list(words[: len(_SPECIAL)])
+        return f"{place}s {number} and {number + 1} must be <end> and <unk>, found {found}"
+    first: dict[str, int] = {}
+    for index, word in enumerate(words, start=number):
+        if word.split() != [word]:
+            return f"{place} {index}: expected one word, found {word[:60]!r}"
+        if word in first:
+            return f"{place} {index}: {word[:60]!r} is already on {place} {first[word]}"
+        first[word] = index
+    return None
 
 
 def _bad(path: Path, problem: str) -> UserError:

@@ -30,6 +30,7 @@ from show_attend_tell.telling.exported import (
     ExportedModel,
     ModelFacts,
     open_graph,
+    write_facts,
 )
 from show_attend_tell.telling.search import Search
 from show_attend_tell.telling.views import refuse_views
@@ -122,14 +123,10 @@ def export_model(
             "versions": versions(),
         },
     )
-    _write_facts(folder, facts)
+    write_facts(folder, facts)
     write_text(folder / "README.md", write_card(run))
     if example:
-        _write_facts(folder, _with_example(folder, facts, example))
-
-
-def _write_facts(folder: Path, facts: ModelFacts) -> None:
-    write_text(folder / "model.json", facts.model_dump_json(indent=1) + "\n")
+        write_facts(folder, _with_example(folder, facts, example))
 
 
 def _with_example(folder: Path, facts: ModelFacts, picture: Path) -> ModelFacts:

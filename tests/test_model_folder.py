@@ -1,0 +1,332 @@
+"""`model.json` and what it vouches for: whole, in range, and of one model; else one sentence."""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from show_attend_tell import SHIPPED, load
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import sha256_of, write_json
+from show_attend_tell.telling.exported import ExportedModel, read_facts, sealed
+from tests.conftest import Sat
+
+FLIPS = 1000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the model that ships, to be harmed."""
+    return Path(shutil.copytree(SHIPPED, tmp_path / "model"))
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """Its `model.json` alone, which is looked at before the graphs."""
+    (tmp_path / "model").mkdir()
+    return Path(shutil.copy(SHIPPED / "model.json", tmp_path / "model")).parent
+
+
+def change(folder: Path, harm: Callable[[dict[str, Any]], object]) -> None:
+    """Change what `model.json` holds, and vouch for it again."""
+    facts = json.loads((folder / "model.json").read_bytes())
+    harm(facts)
+    write_json(folder / "model.json", sealed(facts))
+
+
+def put(folder: Path, name: str, content: bytes) -> None:
+    """Put a graph into the folder as if it had been exported."""
+    (folder / name).write_bytes(content)
+    change(folder, lambda facts: facts["files"].update({name: sha256_of(folder / name)}))
+
+
+def refusal(folder: Path, open_it: Callable[[Path], object] = ExportedModel) -> UserError:
+    with pytest.raises(UserError) as refused:
+        open_it(folder)
+    return refused.value
+
+
+def test_a_thousand_flipped_bits_are_refused_or_change_nothing(tmp_path: Path) -> None:
+    whole, facts = (SHIPPED / "model.json").read_bytes(), read_facts(SHIPPED)
+    draw = random.Random(0)
+    refused = 0
+    for _ in range(FLIPS):
+        flipped = bytearray(whole)
+        flipped[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        (tmp_path / "model.json").write_bytes(flipped)
+        try:
+            assert read_facts(tmp_path) == facts
+        except UserError as error:
+            assert error.code in ("model.damaged", "model.older", "model.newer")
+            refused += 1
+    assert refused > 0.99 * FLIPS
+
+
+def test_a_cut_at_every_hundredth_is_refused(tmp_path: Path) -> None:
+    whole = (SHIPPED / "model.json").read_bytes()
+    for percent in range(100):
+        (tmp_path / "model.json").write_bytes(whole[: len(whole) * percent // 100])
+        assert refusal(tmp_path, read_facts).code == "model.damaged"
+
+
+def set_to(key: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def harm(facts: dict[str, Any]) -> None:
+        *path, last = key.split("/")
+        for step in path:
+            facts = facts[step]
+        facts[last] = value
+
+    return harm
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("words", ["<end>", "<unk>", "a", "a"]),
+        ("words", ["<end>", "<unk>", "two words"]),
+        ("words", ["<end>", "<unk>", ""]),
+        ("words", ["a", "<end>", "<unk>"]),
+        ("words", ["<end>"]),
+        ("words", []),
+        ("words", ["<end>", "<unk>", 3]),
+        ("grid", [0, 8]),
+        ("grid", [-1, 8]),
+        ("grid", [8, 10**9]),
+        ("grid", [8]),
+        ("preprocessing/size", 0),
+        ("preprocessing/size", -1),
+        ("preprocessing/size", 10**9),
+        ("preprocessing/size", 294),  # the square would reach beyond the picture
+        ("preprocessing/resize", 0),
+        ("preprocessing/resize", 10**9),
+        ("preprocessing/std", [128.0, 0.0, 128.0]),
+        ("preprocessing/std", [128.0, -1.0, 128.0]),
+        ("preprocessing/mean", [128.0, 128.0]),
+        ("preprocessing/fit", "stretch"),
+        ("beam", 0),
+        ("beam", 10**9),
+        ("beam", "10"),
+        ("beam", True),
+        ("beam", 2.0),
+        ("max_words", 0),
+        ("max_words", 10**9),
+        ("length_power", -1.0),
+        ("length_power", 1e3),
+        ("repetition", -1.0),
+        ("votes", -1),
+        ("votes", 10**9),
+        ("look", "away"),
+        ("views", 0),
+        ("views", 4),
+        ("files", {}),
+        ("files/look.onnx", "abc"),
+        ("files/more.onnx", "0" * 64),
+        ("origin", {}),
+        ("example/picture", "../../etc/passwd"),
+        ("example/picture", "other.jpg"),
+        ("colour", "red"),
+    ],
+)
+def test_a_field_out_of_range_is_refused_by_name(key: str, value: object, bare: Path) -> None:
+    change(bare, set_to(key, value))
+    error = refusal(bare)
+    assert error.code == "model.damaged"
+    assert key.partition("/")[0] in str(error)
+    assert "sat export" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "words"),
+    [
+        (10**9, "model.newer", "by a newer version of show_attend_tell"),
+        (3, "model.newer", "install the newer one"),
+        (1, "model.older", "by an older version"),
+        (0, "model.older", "`sat export RUN OUT`"),
+        (-1, "model.older", "`sat export RUN OUT`"),
+        (True, "model.damaged", "format"),
+        ("2", "model.damaged", "format"),
+        (None, "model.damaged", "format"),
+    ],
+)
+def test_the_format_is_looked_at_before_all_else(
+    version: object, code: str, words: str, bare: Path
+) -> None:
+    facts = json.loads((bare / "model.json").read_bytes())
+    write_json(bare / "model.json", {"format": version, "words": 3, "of_the_future": facts})
+    error = refusal(bare)
+    assert (error.code, words in str(error)) == (code, True)
+
+
+def test_words_in_another_order_are_refused(bare: Path) -> None:
+    facts = json.loads((bare / "model.json").read_bytes())
+    facts["words"][2:] = facts["words"][:1:-1]
+    write_json(bare / "model.json", facts)
+    error = refusal(bare)
+    assert error.code == "model.damaged"
+    assert "its checksum does not match" in str(error)
+
+
+def test_a_model_without_a_checksum_is_told_what_to_do(bare: Path) -> None:
+    facts = json.loads((bare / "model.json").read_bytes())
+    del facts["sha256"]
+    write_json(bare / "model.json", facts)
+    error = refusal(bare)
+    assert error.code == "model.damaged"
+    assert "has no checksum" in str(error)
+    assert "`sat export RUN OUT`" in str(error)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"format": 2, "sha256": "\\ud800"}',
+        b'{"format": 2, "beam": NaN}',
+        b'{"format": 2, "beam": 1e999}',
+        b'{"format": 1' + b"0" * 5000 + b"}",
+        b"[" * 100_000,
+    ],
+    ids=[
+        "empty",
+        "text",
+        "list",
+        "null",
+        "not-UTF-8",
+        "surrogate",
+        "NaN",
+        "infinity",
+        "digits",
+        "deep",
+    ],
+)
+def test_what_is_no_model_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_bytes(content)
+    assert refusal(tmp_path, read_facts).code == "model.damaged"
+
+
+def one_word_less(facts: dict[str, Any]) -> None:
+    facts["words"].pop()
+
+
+def one_word_more(facts: dict[str, Any]) -> None:
+    facts["words"].append("zebrafinch")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (one_word_less, "advance.onnx: is of another vocabulary than model.json's 2,932 words"),
+        (one_word_more, "advance.onnx: is of another vocabulary than model.json's 2,934 words"),
+        (set_to("preprocessing/size", 224), "encode.onnx: pixels is P × 256 × 256 × 3"),
+        (set_to("grid", [8, 7]), "encode.onnx: annotations is P × 64 × 1280"),
+    ],
+)
+def test_what_the_graphs_contradict_is_refused(
+    harm: Callable[[dict[str, Any]], object], words: str, folder: Path
+) -> None:
+    change(folder, harm)
+    error = refusal(folder)
+    assert error.code == "model.damaged"
+    assert words in str(error)
+
+
+def test_graphs_in_each_others_place_are_refused(folder: Path) -> None:
+    put(folder, "look.onnx", (folder / "start.onnx").read_bytes())
+    error = refusal(folder)
+    assert error.code == "model.damaged"
+    assert "look.onnx: its inputs are annotations, expected keys, h" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("encode.onnx", b"junk"),
+        ("start.onnx", b"junk"),
+        ("look.onnx", b""),
+        ("advance.onnx", b"\x80\x04\x95pickle"),
+    ],
+)
+def test_a_graph_that_is_none_is_refused(name: str, content: bytes, folder: Path) -> None:
+    put(folder, name, content)
+    error = refusal(folder)
+    assert error.code == "model.damaged"
+    assert f"{name}: " in str(error)
+    assert "\n" not in str(error)
+
+
+def test_flipped_bits_and_cuts_of_a_graph_are_refused(folder: Path) -> None:
+    draw = random.Random(0)
+    whole = draw.randbytes(5000)  # any bytes: the hash is looked at before ONNX Runtime gets them
+    put(folder, "encode.onnx", whole)
+    assert "ONNX Runtime cannot open it" in str(refusal(folder))
+    for _ in range(200):
+        flipped = bytearray(whole)
+        flipped[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        (folder / "encode.onnx").write_bytes(flipped)
+        assert "SHA-256 differs" in str(refusal(folder))
+    for percent in range(0, 100, 5):
+        (folder / "encode.onnx").write_bytes(whole[: len(whole) * percent // 100])
+        assert "SHA-256 differs" in str(refusal(folder))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["model.json", "encode.onnx", "advance.onnx"])
+def test_a_named_pipe_is_not_waited_for(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    error = refusal(folder)
+    assert error.code == "model.unreadable"
+    assert f"{name}: is not a regular file" in str(error)
+
+
+@pytest.mark.parametrize("name", ["model.json", "look.onnx"])
+def test_a_folder_in_a_files_place_is_refused(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    assert "is not a regular file" in str(refusal(folder))
+
+
+@pytest.mark.parametrize("name", ["model.json", "look.onnx"])
+def test_a_file_without_end_is_refused_before_it_is_read(name: str, folder: Path) -> None:
+    with (folder / name).open("r+b") as stream:
+        stream.truncate(1 << 36)  # takes no room on the disk
+    error = refusal(folder)
+    assert error.code == "model.damaged"
+    assert "larger than" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"threads": -3}, "threads is -3; it must be a whole number from 1 to 1,024"),
+        ({"threads": 0}, "threads is 0; it must be a whole number from 1 to 1,024"),
+        ({"threads": 10**9}, "threads is 1000000000; it must be a whole number from 1 to 1,024"),
+        ({"threads": "2"}, "threads is '2', of type str; it must be a whole number"),
+        ({"threads": True}, "threads is True, of type bool; it must be a whole number"),
+        ({"views": "2"}, "views is '2', of type str; it must be a whole number from 1 to 3"),
+        ({"views": 2.0}, "views is 2.0, of type float; it must be a whole number from 1 to 3"),
+        ({"views": True}, "views is True, of type bool; it must be a whole number from 1 to 3"),
+        ({"views": 0}, "views is 0; it must be a whole number from 1 to 3"),
+    ],
+)
+def test_a_model_is_not_opened_with_what_cannot_be(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        load(**asked)
+    assert refused.value.code == "request.bad"
+    assert str(refused.value).startswith(message)
+
+
+def test_a_beam_of_none_is_not_taken_for_the_models(sat: Sat) -> None:
+    code, out, err = sat("caption", "--beam", 0, SHIPPED / "example.jpg")
+    assert (code, out) == (2, "")
+    assert "beam is 0; it must be a whole number from 1 to 1,000" in err
