@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from show_attend_tell.errors import UserError
 from show_attend_tell.telling import consensus, search
 from show_attend_tell.telling.consensus import Phrases, agreement
 from show_attend_tell.telling.model import Arrays, Floats, Integers
@@ -125,3 +126,38 @@ def test_agreement_by_hand() -> None:
 def test_a_rare_word_in_common_counts_more_than_a_common_one() -> None:
     told = Phrases((3, 900, 4))
     assert agreement(told, Phrases((5, 900, 6))) > agreement(told, Phrases((3, 800, 6)))
+
+
+@pytest.mark.parametrize(
+    ("how", "together"),
+    [
+        (Search(), 16),
+        (Search(beam=10, votes=30, max_words=30, repetition=3.0), 16),  # the model that ships
+        (Search(beam=100), 12),
+        (Search(beam=300), 3),
+        (Search(beam=1000), 1),
+        (Search(votes=1000), 1),
+        (Search(temperature=1.0, n_best=100), 5),
+    ],
+)
+def test_the_larger_the_search_the_fewer_pictures_are_captioned_together(
+    how: Search, together: int
+) -> None:
+    assert consensus.pictures_together(how, 16, places=192, words=2933) == together
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        (Search(beam=1000, max_words=1000), "beam 1,000 and max_words 1,000"),
+        (Search(temperature=1.0, n_best=10_000), "n_best 10,000 and max_words 50"),
+        (Search(votes=1000, max_words=1000), "votes 1,000 and max_words 1,000"),
+    ],
+)
+def test_a_search_that_would_take_too_much_memory_is_refused(how: Search, named: str) -> None:
+    with pytest.raises(UserError, match=named) as refused:
+        consensus.pictures_together(how, 16, places=192, words=2933)
+    assert refused.value.code == "request.bad"
+    assert "of memory for each picture, more than the 1.0 GB that a search may take" in str(
+        refused.value
+    )

@@ -4,16 +4,22 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sized
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from show_attend_tell import SHIPPED, load
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import sha256_of, write_json
+from show_attend_tell.telling import captioner
 from show_attend_tell.telling.exported import ExportedModel, read_facts, sealed
+from show_attend_tell.telling.search import Search, bytes_foreseen
 from tests.conftest import Sat
 
 FLIPS = 1000
@@ -330,3 +336,48 @@ def test_a_beam_of_none_is_not_taken_for_the_models(sat: Sat) -> None:
     code, out, err = sat("caption", "--beam", 0, SHIPPED / "example.jpg")
     assert (code, out) == (2, "")
     assert "beam is 0; it must be a whole number from 1 to 1,000" in err
+
+
+def test_a_large_beam_takes_fewer_pictures_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[int] = []
+
+    def count(model: object, annotations: Sized, search: Search) -> list[object]:
+        together.append(len(annotations))
+        return [[] for _ in range(len(annotations))]
+
+    monkeypatch.setattr(captioner, "tell", count)
+    sat_captioner = load(threads=1)
+    pictures = [Image.new("RGB", (64, 64))] * 4
+    list(sat_captioner.stream(pictures, replace(sat_captioner.search, beam=1000)))
+    list(sat_captioner.stream(pictures))
+    sat_captioner.tell([sat_captioner.frame(one) for one in pictures], Search(beam=1000))
+    assert together == [1, 1, 1, 1, 4, 1, 1, 1, 1]
+
+
+def test_a_search_beyond_all_memory_is_refused_before_a_picture_is_read(sat: Sat) -> None:
+    code, out, err = sat("caption", "--sample", "--n-best", 10_000, "nowhere.jpg", "--json")
+    assert (code, out) == (2, "")
+    assert "n_best 10,000 and max_words 30 would take" in err
+
+
+PEAK = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+import show_attend_tell as sat
+captioner = sat.load(threads=1)
+captioner(sys.argv[1])
+memory = lambda key: int(Path("/proc/self/status").read_text().partition(key)[2].split()[0])
+before = memory("VmRSS:")
+captioner(sys.argv[1], replace(captioner.search, beam=1000, votes=0))
+print((memory("VmHWM:") - before) / 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts memory so")
+def test_the_widest_beam_takes_less_memory_than_foreseen() -> None:
+    command = [sys.executable, "-c", PEAK, SHIPPED / "example.jpg"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    search = Search(beam=1000, max_words=30, repetition=3.0)
+    assert float(done.stdout) < bytes_foreseen(search, places=192, words=2933) / 2**20

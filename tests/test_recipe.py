@@ -216,3 +216,17 @@ def test_a_varied_recipe_differs_in_what_was_asked_for_alone() -> None:
 def test_a_variation_that_does_not_fit_names_who_asked(key: str, value: int, message: str) -> None:
     with pytest.raises(UserError, match=message.replace("?", r"\?")):
         vary(load_recipe("flickr8k-soft"), {key: value}, "a trial")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("search.beam=100000", "search.beam = 100000 should be less than or equal to 1000"),
+        ("search.max_words=1001", "search.max_words = 1001 should be less than or equal to 1000"),
+        ("search.votes=1000000", "search.votes = 1000000 should be less than or equal to 1000"),
+        ("search.length_power=11.0", "search.length_power = 11.0 should be less than"),
+        ("search.repetition=1e9", "search.repetition = 1000000000.0 should be less than"),
+    ],
+)
+def test_a_search_has_the_same_limits_in_a_recipe(override: str, words: str) -> None:
+    assert words in refusal("flickr8k-soft", override)

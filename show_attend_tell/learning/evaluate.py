@@ -1,6 +1,7 @@
 """Captions of a split by the search that tells, and their scores under each recipe of scoring."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from show_attend_tell.scoring.by_recipe import RESAMPLES, measure_by_recipe, sco
 from show_attend_tell.scoring.grounding import measure_grounding
 from show_attend_tell.scoring.health import measure_health
 from show_attend_tell.scoring.score import score_measured
-from show_attend_tell.telling.consensus import tell
+from show_attend_tell.telling.consensus import pictures_together, tell
 from show_attend_tell.telling.search import Search, Told
 
 PICTURES_AT_ONCE = 50
@@ -47,8 +48,10 @@ def caption_rows(
     teller = TorchTeller(decoder)
     captions: dict[str, str] = {}
     everything: dict[str, Told] = {}
-    for i in range(0, len(rows), PICTURES_AT_ONCE):
-        some = rows[i : i + PICTURES_AT_ONCE]
+    places = math.prod(store.index.grid)
+    at_once = pictures_together(search, PICTURES_AT_ONCE, places=places, words=len(vocabulary))
+    for i in range(0, len(rows), at_once):
+        some = rows[i : i + at_once]
         told = tell(teller, store.read(some), search)
         for row, (best, *_) in zip(some, told, strict=True):
             name = store.examples[row].id

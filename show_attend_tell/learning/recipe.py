@@ -28,7 +28,13 @@ from pydantic import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import must_be_file
 from show_attend_tell.scoring import METRICS
-from show_attend_tell.telling.search import Look
+from show_attend_tell.telling.search import (
+    MOST_BEAM,
+    MOST_LENGTH_POWER,
+    MOST_REPETITION,
+    MOST_WORDS,
+    Look,
+)
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "recipes"
 
@@ -166,15 +172,16 @@ class DistillationSection(_Section):
 class SearchSection(_Section):
     """How a caption is found, for dev scores and for the exported model."""
 
-    beam: PositiveInt = 5
-    length_power: NonNegativeFloat = 0.0  # score divided by length to this power; 0.0: raw sum
-    max_words: PositiveInt = 30
+    beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = 5
+    # Score divided by length to this power; 0.0: raw sum.
+    length_power: Annotated[float, Field(ge=0, le=MOST_LENGTH_POWER)] = 0.0
+    max_words: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 30
     look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
     # Sentences drawn to choose among the beam's by; 0: the likeliest is told. Dev scores while
     # training are without.
-    votes: NonNegativeInt = 0
+    votes: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
     # Nats taken from a word that the sentence has already, the commonest excepted; 0.0: none.
-    repetition: NonNegativeFloat = 0.0
+    repetition: Annotated[float, Field(ge=0, le=MOST_REPETITION)] = 0.0
 
 
 class Recipe(_Section):

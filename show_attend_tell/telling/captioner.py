@@ -23,7 +23,7 @@ from show_attend_tell.data.pictures import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
 from show_attend_tell.telling.caption import Caption, Looked
-from show_attend_tell.telling.consensus import tell
+from show_attend_tell.telling.consensus import pictures_together, tell
 from show_attend_tell.telling.exported import ExportedModel
 from show_attend_tell.telling.model import Floats
 from show_attend_tell.telling.search import Search
@@ -129,8 +129,13 @@ class Captioner:
             return []
         search = search or self.search
         views = self.views_of(search)
+        at_once = self._at_once(search)
         annotations = _encode(self.model, [one.pixels[:views] for one in framed])
-        told = tell(self.model, annotations, search)
+        told = [
+            sentences
+            for i in range(0, len(framed), at_once)
+            for sentences in tell(self.model, annotations[i : i + at_once], search)
+        ]
         look: Looked = "pointed" if callable(search.look) else search.look
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
@@ -149,6 +154,13 @@ class Captioner:
             for one, sentences in zip(framed, told, strict=True)
         ]
 
+    def _at_once(self, search: Search) -> int:
+        """How many pictures to have together; a search that takes too much memory is refused."""
+        rows, columns = self.model.facts.grid
+        places = self.views_of(search) * rows * columns
+        words = self.model.vocabulary_size
+        return pictures_together(search, AT_ONCE, places=places, words=words)
+
     def stream(
         self, pictures: Iterable[Picture | UserError], search: Search | None = None
     ) -> Iterator[list[Caption] | UserError]:
@@ -158,7 +170,8 @@ class Captioner:
         an error in the place of a picture comes out again.
         """
         remaining = iter(pictures)
-        batches = iter(lambda: list(islice(remaining, AT_ONCE)), [])
+        at_once = self._at_once(search or self.search)
+        batches = iter(lambda: list(islice(remaining, at_once)), [])
         for told in side_by_side(
             partial(self._tell_some, search=search), batches, self.model.threads
         ):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from show_attend_tell.errors import UserError
 from show_attend_tell.telling import search as one_by_one
 from show_attend_tell.telling.model import Floats, Teller
 from show_attend_tell.telling.search import Search, Told
@@ -19,6 +20,8 @@ from show_attend_tell.telling.search import Search, Told
 TEMPERATURE = 0.5  # of the sentences drawn; 0.8 was as good on dev
 AMONG = 50  # likeliest words that each of theirs is drawn from; the others hardly ever come
 LIKELIHOOD = 0.3  # what a sentence's own score counts beside its agreement; chosen on dev
+TOGETHER = 256 << 20  # bytes that the search of a batch may take; of one picture alone more:
+MOST_BYTES = 1 << 30
 ORDERS = range(1, 5)  # n of the n-grams
 SIGMA = 6.0  # words by which lengths may differ before it costs much, as in CIDEr-D
 
@@ -29,18 +32,52 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
     The parameters and what is returned are those of `search.tell`; the score of a sentence that was
     voted for is its agreement with the votes and a share of its own score.
     """
-    if not search.votes or search.temperature is not None:
+    passes = _passes(search)
+    if len(passes) == 1:
         return one_by_one.tell(model, annotations, search)
-    found = one_by_one.tell(model, annotations, replace(search, n_best=search.beam))
-    drawn = one_by_one.tell(
-        model,
-        annotations,
-        replace(search, n_best=search.votes, temperature=TEMPERATURE, among=AMONG),
-    )
+    found, drawn = (one_by_one.tell(model, annotations, one) for one in passes)
     return [
         _by_votes(sentences, votes)[: search.n_best]
         for sentences, votes in zip(found, drawn, strict=True)
     ]
+
+
+def pictures_together(search: Search, most: int, *, places: int, words: int) -> int:
+    """How many pictures, at most so many, a search may have together, by the memory it will take.
+
+    Parameters
+    ----------
+    places, words
+        L, and the size of the vocabulary.
+
+    Raises
+    ------
+    UserError
+        `request.bad`: a single picture would take too much.
+    """
+    needed, largest = max(
+        (one_by_one.bytes_foreseen(one, places, words), name)
+        for one, name in zip(_passes(search), ("beam", "votes"), strict=False)
+    )
+    if needed > MOST_BYTES:
+        name = "n_best" if search.temperature is not None else largest
+        raise UserError(
+            "request.bad",
+            f"{name} {getattr(search, name):,} and max_words {search.max_words:,} would take "
+            f"{needed / 2**30:.1f} GB of memory for each picture, more than the "
+            f"{MOST_BYTES / 2**30:.1f} GB that a search may take; ask for less of one of them",
+        )
+    return max(1, min(most, TOGETHER // needed))
+
+
+def _passes(search: Search) -> tuple[Search, ...]:
+    """The search for sentences, and that for votes if there are to be any."""
+    if not search.votes or search.temperature is not None:
+        return (search,)
+    return (
+        replace(search, n_best=search.beam),
+        replace(search, n_best=search.votes, temperature=TEMPERATURE, among=AMONG),
+    )
 
 
 def _by_votes(sentences: Sequence[Told], votes: Sequence[Told]) -> list[Told]:

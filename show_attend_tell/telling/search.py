@@ -247,7 +247,8 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         for at in zip(*np.nonzero(ended | cut), strict=True):
             end_log_prob = float(end_log_probs[at]) if ended[at] else None
             score = float((end_scores if ended[at] else cut_scores)[at])
-            history = live.words[at], live.log_probs[at], live.rows[at]
+            # Copies: a view would keep the words of all other rows in memory.
+            history = live.words[at].copy(), live.log_probs[at].copy(), live.rows[at].copy()
             finished[live.pictures[at[0]]].append(_Finished(*history, end_log_prob, score))
         if is_last:
             break
@@ -280,6 +281,22 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         state = pick(state, live.rows[:, :, -1].ravel())
 
     return [[_told(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
+
+
+def bytes_foreseen(search: Search, places: int, words: int) -> int:
+    """About how many bytes a search takes at its fullest for each picture, rather more than fewer.
+
+    Parameters
+    ----------
+    places, words
+        L, and the size of the vocabulary.
+    """
+    sampling = search.temperature is not None
+    rows = search.n_best if sampling else search.beam
+    best = min((search.among or words) if sampling else rows + 3, words)
+    candidates = best * (100 + (search.max_words if search.repetition else 0))
+    a_step = 16 * places + 50  # where a row looked, and the word that it chose; twice, when told
+    return rows * (candidates + 16 * words + search.max_words * a_step)
 
 
 def _weights(
@@ -391,7 +408,7 @@ def _told(one: _Finished, looks: list[_Look]) -> Told:
     shape = len(own), looks[0].alpha.shape[1]
     return Told(
         words=tuple(one.words.tolist()),
-        log_probs=one.log_probs.copy(),
+        log_probs=one.log_probs,
         end_log_prob=one.end_log_prob,
         attention=np.array([look.alpha[row] for look, row in own]).reshape(shape),
         weights=np.array([look.weights[row] for look, row in own]).reshape(shape),
