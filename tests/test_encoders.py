@@ -1,10 +1,15 @@
 """Laws of the encoders on random weights, strictness of their files, and what real ones see."""
 
+import copy
 import functools
 import json
 import pickle
+import struct
 import sys
 import types
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +321,121 @@ def test_a_file_of_another_kind_is_refused(name: str, content: bytes, tmp_path: 
     assert caught.value.code == "model.weights_wrong"
 
 
+class Huge:
+    """A few bytes that PyTorch's own unpickler of weights makes gigabytes of."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytearray, (3 << 30,)
+
+
+def zip_bomb(path: Path) -> None:
+    torch.save({"a": torch.zeros(8)}, path)
+    with zipfile.ZipFile(path) as made:
+        entries = {entry.filename: made.read(entry) for entry in made.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name, content in entries.items():
+            bomb.writestr(name, bytes(64 << 20) if name.endswith("/data/0") else content)
+
+
+def overlapping(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("x/data/0", bytes(1 << 20))
+        for i in range(1, 100):  # in the table of contents alone: all of them lie in one place
+            again = copy.copy(made.filelist[0])
+            again.filename = f"x/data/{i}"
+            made.filelist.append(again)
+
+
+def huge_in_zip(path: Path) -> None:
+    torch.save({"a": torch.zeros(8)}, path)
+    with zipfile.ZipFile(path) as made:
+        entries = {entry.filename: made.read(entry) for entry in made.infolist()}
+    with zipfile.ZipFile(path, "w") as other:
+        for name, content in entries.items():
+            is_table = name.endswith("/data.pkl")
+            other.writestr(name, pickle.dumps(Huge(), 2) if is_table else content)
+
+
+def two_in_one(path: Path) -> None:
+    torch.save({"a": torch.zeros(8)}, path)
+    path.write_bytes(pickle.dumps(Huge(), 2) + path.read_bytes())
+
+
+def many(path: Path) -> None:
+    one = torch.zeros(1)
+    torch.save({str(i): one for i in range(100_000)}, path)
+
+
+def many_entries(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for i in range(10_000):
+            made.writestr(f"x/data/{i}", b"")
+
+
+def many_in_safetensors(path: Path) -> None:
+    entry = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
+    header = ("{" + ",".join(f'"{i}":{{{entry}}}' for i in range(10_000)) + "}").encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def long_header(path: Path) -> None:
+    header = b"{" + b" " * (2 << 20) + b"}"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def endless(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.write(struct.pack("<Q", 2) + b"{}")
+        stream.truncate(1 << 40)  # takes no room on the disk
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "why"),
+    [
+        ("bomb.pth", zip_bomb, "holds more bytes than the file has"),
+        ("overlap.pth", overlapping, "holds more bytes than the file has"),
+        ("huge.pth", lambda path: path.write_bytes(pickle.dumps(Huge(), 2)), "bytearray"),
+        ("huge-4.pth", lambda path: path.write_bytes(pickle.dumps(Huge(), 4)), "STACK_GLOBAL"),
+        ("huge-zip.pth", huge_in_zip, "bytearray"),
+        ("two-in-one.pth", two_in_one, "bytearray"),
+        ("many.pth", many, "more than 1 MB"),
+        ("entries.pth", many_entries, "more than 5,000 tensors"),
+        ("many.safetensors", many_in_safetensors, "more than 5,000 tensors"),
+        ("header.safetensors", long_header, "header is more than 1 MB"),
+        ("endless.safetensors", endless, "more than 1.0 GB"),
+        ("endless.pth", endless, "more than 1.0 GB"),
+    ],
+)
+def test_a_file_that_would_take_much_more_than_its_size_is_refused_unread(
+    name: str,
+    write: Callable[[Path], object],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(tmp_path / name)
+
+    def unread(*args: object, **named: object) -> None:
+        raise AssertionError("the file was loaded")
+
+    monkeypatch.setattr(torch, "load", unread)
+    with pytest.raises(UserError, match=why) as caught:
+        make_encoder("vgg16", weights=tmp_path / name)
+    assert caught.value.code == "model.weights_wrong"
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "before-2020"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_what_torch_saves_is_read_in_its_new_form_and_its_old(
+    new: bool, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    tensors = {"a": torch.nn.Parameter(torch.ones(3, dtype=dtype)), "n": torch.tensor(7)}
+    torch.save(OrderedDict(tensors), tmp_path / "x.pth", _use_new_zipfile_serialization=new)
+    found = read_weights(tmp_path / "x.pth").tensors
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such weights file") as caught:
         make_encoder("vgg16", weights=tmp_path / "absent.pth")
@@ -380,6 +500,9 @@ def test_the_header_of_a_file_gives_mean_and_std(
         ({"mean_255": "[1, 2]"}, r"mean_255 in its header must be three numbers, not '\[1, 2\]'"),
         ({"mean_01": "[0, 0, 0]"}, "std_01 in its header must be three numbers, not ''"),
         ({"mean_255": "grey"}, "mean_255 in its header must be three numbers, not 'grey'"),
+        ({"mean_255": "[1, 2, NaN]"}, "mean_255 in its header must be three numbers, not"),
+        ({"mean_255": "[1, 2, 1e999]"}, "mean_255 in its header must be three numbers, not"),
+        ({"mean_01": "[0, 0, 0]", "std_01": "[1, 0, 1]"}, "std_01 in its header must be above 0"),
     ],
 )
 def test_a_header_that_cannot_be_followed_is_refused(
@@ -433,6 +556,7 @@ def test_a_caffe_like_vgg_that_says_so_is_taken(tmp_path: Path) -> None:
             "grid of 14 × 14 at 256 pixels, only 8 × 8 or 16 × 16",
         ),
         ({"name": "vgg16", "size": 16}, "request.size", "16 pixels is too small"),
+        ({"name": "vgg16", "size": 10**9}, "request.size", "pixels is too large: 4,096 at most"),
         ({"name": "vgg16", "weights": "random:x"}, "request.weights", "must be a whole number"),
         ({"name": "vgg16", "weights": "download"}, "request.weights", "only timm and torchvision"),
     ],

@@ -17,6 +17,7 @@ from show_attend_tell.learning.encoders.weights import fit_weights, read_weights
 
 __all__ = ["ENCODERS", "Encoder", "make_encoder"]
 
+LARGEST = 4096  # pixels a side
 DOWNLOAD = "download"  # a person's leave to fetch weights; nothing is fetched without
 
 ENCODERS: dict[str, type[PublicNetwork]] = {
@@ -72,6 +73,10 @@ def make_encoder(
     size = 224 if size is None else size
     if size < 32:
         raise UserError("request.size", f"a picture of {size} pixels is too small: 32 at least")
+    if size > LARGEST:
+        raise UserError(
+            "request.size", f"a picture of {size} pixels is too large: {LARGEST:,} at most"
+        )
     if PLUS in name:
         members = name.split(PLUS)
         return Joined(

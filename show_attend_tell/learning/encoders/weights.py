@@ -1,7 +1,14 @@
-"""Weights files: read without unpickling code, and fitted to an encoder tensor by tensor."""
+"""Weights files: read without unpickling code, and fitted to an encoder tensor by tensor.
 
+What a file would take is looked at before it is read: a few bytes can ask for gigabytes.
+"""
+
+import io
 import json
-from collections.abc import Mapping
+import math
+import pickletools  # takes a pickle apart, and never runs it
+import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +16,25 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, printable
 from show_attend_tell.files import sha256_of
 from show_attend_tell.learning.encoders.base import PublicNetwork, Triple
+
+MOST_BYTES = 1 << 30  # VGG-19 with its classifier has 575 MB
+MOST_TENSORS = 5_000
+MOST_TABLE = 1 << 20  # bytes of the names and shapes; 5,000 tensors have less
+
+# What PyTorch's table of tensors by name calls; its own list allows more, bytearray among it.
+_KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+_CALLED = {
+    "collections OrderedDict",
+    "torch._utils _rebuild_parameter",
+    "torch._utils _rebuild_tensor",
+    "torch._utils _rebuild_tensor_v2",
+    *(f"torch {kind}Storage" for kind in _KINDS),
+}
+# What else names or makes things; torch.save has no use for it.
+_NEVER = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
 
 
 @dataclass(frozen=True)
@@ -35,12 +58,20 @@ def read_weights(path: Path) -> WeightsFile:
         raise UserError("model.weights_missing", f"{path}: there is no such weights file")
     header: Mapping[str, str] = {}
     try:
-        if path.suffix == ".safetensors":
+        if path.stat().st_size > MOST_BYTES:
+            raise _excessive(path, f"more than {MOST_BYTES / 2**30:.1f} GB")
+        is_safe = path.suffix == ".safetensors"
+        _check_header(path) if is_safe else _check_tables(path)
+        if is_safe:
             with safe_open(path, "pt") as file:
                 header = file.metadata() or {}
+                if len(file.keys()) > MOST_TENSORS:
+                    raise _excessive(path, f"more than {MOST_TENSORS:,} tensors")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         else:
             tensors = torch.load(path, map_location="cpu", weights_only=True)
+    except UserError:
+        raise
     except Exception as error:  # a file of another kind can raise nearly anything
         raise wrong_weights(
             path, "not a weights file: a .safetensors, or a .pth or .pt that holds only tensors"
@@ -82,6 +113,63 @@ def fit_weights(encoder: PublicNetwork, file: WeightsFile) -> None:
     encoder.weights_hash = file.sha256
 
 
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if MOST_TABLE < length <= path.stat().st_size:  # a longer one is refused as what it is: cut
+        raise _excessive(path, "its header is more than 1 MB")
+
+
+def _check_tables(path: Path) -> None:
+    """Look at what a file of `torch.save` would make, and how much, before PyTorch reads it."""
+    with path.open("rb") as file:
+        is_zip = file.read(4) == b"PK\x03\x04"  # how PyTorch tells, whatever else the file may be
+    for table in _zipped_table(path) if is_zip else _old_tables(path):
+        _check_calls(path, table)
+
+
+def _zipped_table(path: Path) -> Iterator[io.BytesIO]:
+    with zipfile.ZipFile(path) as file:
+        entries = file.infolist()
+        if len(entries) > MOST_TENSORS + 100:  # there are a few entries beside the tensors
+            raise _excessive(path, f"more than {MOST_TENSORS:,} tensors")
+        if sum(entry.file_size for entry in entries) > path.stat().st_size:
+            raise _excessive(path, "it holds more bytes than the file has")
+        for entry in entries:
+            if entry.filename.endswith(".pkl"):
+                if entry.file_size > MOST_TABLE:
+                    raise _excessive(path, "its table of tensors is more than 1 MB")
+                yield io.BytesIO(file.read(entry))
+
+
+def _old_tables(path: Path) -> Iterator[io.BytesIO]:
+    """What PyTorch before 2020 wrote first: a number, a version, a system, the table, its keys."""
+    with path.open("rb") as file:
+        start = io.BytesIO(file.read(MOST_TABLE))
+    for _ in range(5):
+        yield start
+
+
+def _check_calls(path: Path, table: io.BytesIO) -> None:
+    """Take the pickle that begins here apart; it may call what makes tensors, and nothing else."""
+    try:
+        for opcode, argument, _ in pickletools.genops(table):
+            if opcode.name in _NEVER:
+                raise _excessive(path, f"its table of tensors holds {opcode.name}")
+            if opcode.name == "GLOBAL" and argument not in _CALLED:
+                raise _excessive(path, f"its table of tensors calls {printable(str(argument))}")
+    except ValueError as error:
+        if table.tell() >= MOST_TABLE:
+            raise _excessive(path, "its table of tensors is more than 1 MB") from error
+        raise
+
+
+def _excessive(path: Path, what: str) -> UserError:
+    return wrong_weights(
+        path, f"not a weights file: {what}; save nothing but the model's state_dict()"
+    )
+
+
 def wrong_weights(path: Path, reason: str) -> UserError:
     """A weights file that cannot be used."""
     return UserError("model.weights_wrong", f"{path}: {reason}")
@@ -93,7 +181,10 @@ def _misfit(encoder: PublicNetwork, file: WeightsFile, reason: str) -> UserError
 
 def _scale(path: Path, header: Mapping[str, str]) -> tuple[Triple | None, Triple | None]:
     if "mean_01" in header or "std_01" in header:
-        return _triple(path, header, "mean_01", 255.0), _triple(path, header, "std_01", 255.0)
+        mean, std = (_triple(path, header, key, 255.0) for key in ("mean_01", "std_01"))
+        if min(std) <= 0:
+            raise wrong_weights(path, f"std_01 in its header must be above 0, not {std}")
+        return mean, std
     if "mean_255" in header:
         return _triple(path, header, "mean_255", 1.0), (1.0, 1.0, 1.0)
     return None, None
@@ -104,7 +195,9 @@ def _triple(path: Path, header: Mapping[str, str], key: str, factor: float) -> T
     try:
         # Rounded, because a std of one pixel is written as 0.003921569.
         red, green, blue = (round(float(value) * factor, 4) for value in json.loads(text))
-    except (ValueError, TypeError) as error:
+        if not all(map(math.isfinite, (red, green, blue))):
+            raise ValueError("not finite")
+    except (ValueError, TypeError, RecursionError) as error:
         raise wrong_weights(
             path, f"{key} in its header must be three numbers, not {text!r}"
         ) from error
