@@ -94,7 +94,7 @@ class Paraphrases:
 
     def __init__(self, index: Path, words: Iterable[str]) -> None:
         self._words = set(words)
-        self._starts = np.load(index / _STARTS, mmap_mode="r")
+        self._starts = np.load(index / _STARTS, mmap_mode="r", allow_pickle=False)
         self._text = np.memmap(index / _PARAPHRASES, dtype=np.uint8, mode="r")
         # Phrase -> where its paraphrases are; nowhere for what only begins a phrase.
         self._runs: dict[str, tuple[int, ...]] = {}
