@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -381,3 +382,44 @@ def test_the_widest_beam_takes_less_memory_than_foreseen() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     search = Search(beam=1000, max_words=30, repetition=3.0)
     assert float(done.stdout) < bytes_foreseen(search, places=192, words=2933) / 2**20
+
+
+def spoil(folder: Path, name: str) -> None:
+    """Make a number of a graph not a number, as a model whose training diverged has them."""
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(folder / name)
+    tensor = max(graph.graph.initializer, key=lambda one: len(one.raw_data))
+    values = onnx.numpy_helper.to_array(tensor).copy()
+    values[...] = np.nan
+    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    put(folder, name, graph.SerializeToString())
+
+
+@pytest.mark.parametrize("name", ["start.onnx", "advance.onnx"])
+def test_a_decoder_of_numbers_that_are_none_is_refused(name: str, folder: Path) -> None:
+    spoil(folder, name)
+    error = refusal(folder)
+    assert error.code == "model.damaged"
+    assert "the decoder gives numbers that are not finite" in str(error)
+
+
+def test_an_encoder_of_numbers_that_are_none_is_refused(folder: Path) -> None:
+    spoil(folder, "encode.onnx")
+    error = refusal(folder, lambda folder: load(folder)(SHIPPED / "example.jpg"))
+    assert error.code == "model.damaged"
+    assert "encode.onnx: it gives numbers that are not finite" in str(error)
+
+
+@pytest.mark.slow
+def test_files_of_two_models_are_not_put_together(folder: Path, exported_folder: Path) -> None:
+    """Vocabulary and preprocessing are of one model.json, and graphs are those that it names."""
+    other = exported_folder / "run" / "model"
+    for name in ("encode.onnx", "start.onnx", "look.onnx", "advance.onnx"):
+        whole = (folder / name).read_bytes()
+        shutil.copy(other / name, folder / name)
+        error = refusal(folder)
+        assert error.code == "model.damaged"
+        assert f"{name}: is not the file that model.json names" in str(error)
+        (folder / name).write_bytes(whole)
+    shutil.copy(other / "model.json", folder / "model.json")
+    assert "is not the file that model.json names" in str(refusal(folder))

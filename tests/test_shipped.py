@@ -43,6 +43,8 @@ def test_a_name_or_its_beginning_is_enough(named: str, meant: str, shipped: Path
         ("dogs", "request.bad", "dogs: several models begin so: dogs-hard, dogs-soft"),
         ("cats", "model.missing", "(those that do: birds, birds-hard, dogs-hard, dogs-soft)"),
         ("no-model", "model.missing", "no-model: there is no such folder"),
+        ("x" * 300, "model.missing", "xxx: there is no such folder"),  # no disk holds such a name
+        ("a\0b", "model.missing", "b: there is no such folder"),
     ],
 )
 def test_a_name_that_means_no_one_model_is_refused(

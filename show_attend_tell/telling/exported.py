@@ -191,7 +191,10 @@ class ExportedModel:
 
     def encode(self, pictures: npt.NDArray[np.uint8]) -> Floats:
         """Framed pictures (P, size, size, 3) → annotations (P, L, D)."""
-        return self._encode(pictures)[0]
+        annotations = self._encode(pictures)[0]
+        if not np.isfinite(annotations).all():
+            raise _damaged(self.folder / "encode.onnx", "it gives numbers that are not finite")
+        return annotations
 
     def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
         """Memory: narrowed annotations and keys; state: h and c."""

@@ -1,5 +1,6 @@
 """The models that ship with the package: which there are, and which one a name means."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ def find_model(named: str | Path, shipped: Path) -> Path:
         meant = [str(named)]
     if len(meant) == 1:
         return shipped / meant[0]
-    if folder.is_dir():
-        return folder
+    with suppress(OSError):
+        if folder.is_dir():
+            return folder
     if meant:
         raise UserError("request.bad", f"{named}: several models begin so: {', '.join(meant)}")
     raise UserError(
@@ -65,7 +67,10 @@ def print_models(models: list[dict[str, Any]], console: Console) -> None:
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / "model.json").exists()
+    try:
+        return (folder / "model.json").exists()
+    except OSError:  # a name that no disk holds, or a folder that may not be looked into
+        return False
 
 
 def _names(shipped: Path) -> list[str]:
