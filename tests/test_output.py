@@ -91,8 +91,8 @@ def test_what_is_there_is_refused_resumed_or_overwritten(
         (["--out", "out", "--resume", "--overwrite"], "choose one"),
         (["--overwrite"], "need --out FILE"),
         (["--out", "{photo}", "--overwrite"], "is one of the pictures and would be lost"),
-        (["--beam", "0"], "beam is 0; it must be at least 1"),
-        (["--n-best", "0"], "n_best is 0; it must be at least 1"),
+        (["--beam", "0"], "beam is 0; it must be a whole number from 1 to 1,000"),
+        (["--n-best", "0"], "n_best is 0; it must be a whole number from 1 to 1,000"),
         (["--views", "0"], "views"),
     ],
 )
@@ -127,7 +127,7 @@ def test_no_cells_and_no_pixels_are_refused(option: str, sat: Sat) -> None:
 
 
 def test_python_refuses_no_threads() -> None:
-    with pytest.raises(UserError, match="threads is 0; it must be at least 1") as caught:
+    with pytest.raises(UserError, match="threads is 0; it must be a whole number from 1") as caught:
         load(threads=0)
     assert caught.value.code == "request.bad"
 

@@ -144,8 +144,6 @@ class ExportedModel:
         self.facts = read_facts(folder)
         self.vocabulary = Vocabulary(self.facts.words, self.facts.punctuation)
         self.start_word = self.vocabulary_size = len(self.vocabulary)
-        if threads is not None and threads < 1:
-            raise UserError("request.bad", f"threads is {threads}; it must be at least 1")
         self.threads = threads or os.cpu_count() or 1
         sizes = _Sizes(self.facts.preprocessing.size, math.prod(self.facts.grid))
         self._encode, self._start, self._look, self._advance = (
