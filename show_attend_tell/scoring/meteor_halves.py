@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from tempfile import TemporaryFile
 
 import numpy as np
@@ -14,6 +15,19 @@ from show_attend_tell.scoring.meteor import meteor_rows
 from show_attend_tell.scoring.meteor_data import find_files, find_index
 
 WORTH_A_PROCESS = 2000  # captions; fewer are done before it has begun
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+# The package comes from where this process has it, though it may be on no path.
+_PROGRAM = f"""
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location({PACKAGE.name!r}, sys.argv[1])
+sys.modules[spec.name] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules[spec.name])
+from {__name__} import answer
+answer()
+"""
 
 
 def meteor_rows_in_halves(
@@ -28,17 +42,17 @@ def meteor_rows_in_halves(
     find_index(table)  # so that not both of them make it
     middle = len(candidates) // 2
     second = candidates[middle:], references[middle:]
-    with TemporaryFile() as question, TemporaryFile() as answer:
+    with TemporaryFile() as question, TemporaryFile() as answered:
         question.write(json.dumps(second).encode("ascii"))
         question.seek(0)
         # A plain command: a fork would copy the locks of other threads, and multiprocessing would
         # run the user's own script once more.
         helper = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-c", _PROGRAM, str(PACKAGE / "__init__.py")],
             stdin=question,
-            stdout=answer,
+            stdout=answered,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "PYTHONPATH": _import_path()},
         )
         try:
             # Both move on at about the same pace.
@@ -49,19 +63,29 @@ def meteor_rows_in_halves(
         finally:
             helper.kill()
             helper.wait()
-        answer.seek(0)
+        answered.seek(0)
         try:
-            further = np.load(answer, allow_pickle=False)
+            further = np.load(answered, allow_pickle=False)
         except (ValueError, EOFError):  # somebody ended it, or its memory was refused
             further = meteor_rows(*second)
     watch(len(further) - len(rows))
     return np.concatenate([rows, further])
 
 
-def _answer() -> None:
+def answer() -> None:
+    """Be the second process: captions come in as JSON, their rows go out as an array."""
     candidates, references = json.load(sys.stdin)
     np.save(sys.stdout.buffer, meteor_rows(candidates, references))
 
 
-if __name__ == "__main__":
-    _answer()
+def _import_path() -> str:
+    """Where this process finds modules, but for the working folder: what lies there is not run.
+
+    Python itself puts that folder first for `python -m`, `python -c` and notebooks. Where a person
+    named it in PYTHONPATH it stays.
+    """
+    here = Path.cwd().resolve()
+    theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named = {Path(entry).resolve() for entry in theirs if entry}
+    found = [Path(entry).resolve() for entry in sys.path if entry]
+    return os.pathsep.join(str(entry) for entry in found if entry != here or entry in named)
