@@ -10,35 +10,57 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import TypeVar
+from reprlib import Repr
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from show_attend_tell.errors import UserError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# Everything is held in memory; the largest data set of the field, COCO, has 144 MB and 0.6 million.
+# Everything is held in memory. The largest data set of the field, COCO in Karpathy's file, has
+# 144 MB, 0.75 million objects and 10 million commas. Bytes are those of the unpacked file.
 MOST_BYTES = 256 << 20
-MOST_LINES = 2_000_000
+MOST_LINES = 2_000_000  # and as many objects of JSON
+MOST_VALUES = 30_000_000
+MOST_LINE_BYTES = 1 << 20
+# The longest captions in use are paragraphs of some hundred words.
+MOST_CHARACTERS = 10_000
+MOST_WORDS = 1_000
+
+Item = TypeVar("Item")
+# A list of JSON that is refused at its first bad item: a sentence about each would fill the memory.
+Many = Annotated[list[Item], Field(fail_fast=True)]
 
 
 def read_whole(path: Path) -> bytes:
     """Give the content of a file."""
+    blocks: list[bytes] = []
+    left = MOST_BYTES
     with _open(path) as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise _too_large(path)
-    return content.removeprefix(b"\xef\xbb\xbf")
+        while block := stream.read(1 << 20):  # what is asked for is set aside, however little comes
+            left -= len(block)
+            if left < 0:
+                raise _too_large(path)
+            blocks.append(block)
+    return b"".join(blocks).removeprefix(b"\xef\xbb\xbf")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without what ends them."""
     with _open(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            if number > MOST_LINES:
+        total = 0
+        for number, line in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), 1):
+            if len(line) > MOST_LINE_BYTES:
+                problem = f"longer than {MOST_LINE_BYTES:,} bytes; write a caption or row a line"
+                raise UserError("data.too_large", f"{path}, line {number}: {problem}")
+            total += len(line)
+            if number > MOST_LINES or total > MOST_BYTES:
                 raise _too_large(path)
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -57,26 +79,93 @@ def parse(
     Parameters
     ----------
     expected
-        What to write instead, told to a person whose JSON holds other things.
+        An example of what to write instead, for a person whose JSON holds other things.
     """
+    # What is parsed takes many times the room of the text.
+    if content.count(b"{") > MOST_LINES or content.count(b",") > MOST_VALUES:
+        raise _too_large(path)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "json_invalid":
-            place = re.fullmatch(r"(.*) at line (\d+) column (\d+)", first["ctx"]["error"])
+        errors = error.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid":
+            place = re.fullmatch(r"(.*) at line (\d+) column (\d+)", errors[0]["ctx"]["error"])
             assert place, "the parser says where"
             where = f"{path}, line {line or place[2]}, column {place[3]}"
-            remedy = "the file may be cut off, copy it again"
-            if line is None and place[1].startswith("trailing"):
-                remedy = "if it holds one object a line, let its name end in .jsonl"
-            problem = f"not JSON ({place[1]}); {remedy}"
+            problem = _not_json(place[1], content, one_line=line is not None)
         else:
             where = str(path) if line is None else f"{path}, line {line}"
-            field = ".".join(str(step) for step in first["loc"])
-            problem = f"{first['msg']} ({field or 'whole'}), found {short(first['input'])}"
-            problem += f"; {expected}" if expected else ""
+            problem = _not_expected(errors) + (f"; {expected}" if expected else "")
         raise bad_row(where, problem) from error
+
+
+# How the parser's words begin, what that means, and what to do about it.
+_CUT = "the file may be cut off, copy it again"
+_JSON_MISTAKES = (
+    ("EOF", "it ends in the middle", _CUT),
+    ("trailing characters", "more text after its end", "write one object a line"),
+    ("trailing comma", "a comma with nothing after it", "remove the comma"),
+    ("recursion", "lists or objects inside each other, too many", "give a file of captions"),
+    ("unexpected end of hex", "half of a surrogate pair", "save the file as UTF-8"),
+    ("lone", "half of a surrogate pair", "save the file as UTF-8"),
+    ("invalid unicode", "not UTF-8", "save the file as UTF-8"),
+    ("control character", "a control character within text", "write it as \\n or \\u0000"),
+    ("invalid escape", "a backslash before a character that takes none", "double the backslash"),
+    ("key must be", "a name that is not text", 'put "quotes" round it'),
+    ("expected ident", "a word without quotes", 'put "quotes" round it'),
+    ("expected value", "no value where one belongs", 'put "quotes" round text'),
+    ("expected `:`", "no colon after a name", "add it"),
+    ("expected `,`", "neither a comma nor the end where one belongs", "add it"),
+    ("", "a number that JSON does not know", "correct it"),
+)
+
+
+def _not_json(problem: str, content: bytes, *, one_line: bool) -> str:
+    """Say what is wrong with text that is no JSON, and the remedy."""
+    if not content.strip():
+        return f"not JSON (it is empty); {_CUT}"
+    start, meaning, remedy = next(row for row in _JSON_MISTAKES if problem.startswith(row[0]))
+    if start == "trailing characters" and not one_line:
+        remedy = "if it holds one object a line, let its name end in .jsonl"
+    return f"not JSON ({meaning}); {remedy}"
+
+
+_WANTED = {
+    "list_type": "a list",
+    "model_type": "an object",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+}
+_BRANCHES = ("str", "list[str]")  # how the place of an error names what could have been there
+
+
+def _not_expected(errors: Sequence[ErrorDetails]) -> str:
+    """Say which field holds another kind of thing than it should."""
+
+    def place(error: ErrorDetails) -> tuple[int | str, ...]:
+        return tuple(step for step in error["loc"] if step not in _BRANCHES)
+
+    own = [error for error in errors if place(error)[: len(place(errors[0]))] == place(errors[0])]
+    worst = max(own, key=lambda error: len(place(error)))  # of a list's items, the one at fault
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place(worst))
+    field, found = "".join(steps).removeprefix("."), short(worst["input"])
+    if worst["type"] == "missing":
+        return f"{field} is missing in {found}"
+    wanted = _WANTED.get(worst["type"], "something else")
+    return (f"{field} should be {wanted}" if field else f"expected {wanted}") + f", found {found}"
+
+
+def check_length(caption: str, where: str) -> None:
+    """Refuse a caption that is longer than any caption is."""
+    if len(caption) > MOST_CHARACTERS:
+        size = f"{len(caption):,} characters"
+    elif len(caption) < 2 * MOST_WORDS - 1 or (words := len(caption.split())) <= MOST_WORDS:
+        return
+    else:
+        size = f"{words:,} words"
+    problem = f"a caption of {size} ({short(caption)})"
+    most = f"{MOST_CHARACTERS:,} characters and {MOST_WORDS:,} words"
+    raise UserError("data.too_large", f"{where}: {problem}; shorten it to at most {most}")
 
 
 def table(
@@ -120,8 +209,13 @@ def bad_row(where: str, problem: str) -> UserError:
 
 def short(value: object) -> str:
     """Quoted, without control characters, and short."""
-    text = repr(value)
+    text = repr(value[:80]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_SHORT = Repr()
+_SHORT.maxlist = _SHORT.maxdict = 20
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def _too_large(path: Path) -> UserError:
@@ -146,6 +240,15 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
         raise UserError("data.unreadable", f"{path}: {problem}") from error
 
 
+# What csv's words hold, and what that means.
+_CSV_MISTAKES = (
+    ("limit", f"a cell of more than {csv.field_size_limit():,} characters"),
+    ("unexpected end", "a quote that is opened and never closed"),
+    ("expected after", 'text after a closing quote; within a cell, a quote is written ""'),
+    ("", "a carriage return in the middle of a line"),
+)
+
+
 def _cells(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the number of the line on which each begins."""
     ended = (line + "\n" for _, line in lines(path))
@@ -158,8 +261,9 @@ def _cells(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            where = f"{path}, line {number}"
-            raise bad_row(where, f"broken row ({error}); check its quotes") from error
+            problem = next(row[1] for row in _CSV_MISTAKES if row[0] in str(error))
+            problem = f"broken row ({problem}); check its quotes"
+            raise bad_row(f"{path}, line {number}", problem) from error
         if row is None:
             return
         if any(cell.strip() for cell in row):

@@ -24,7 +24,16 @@ import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.rows import bad_row, lines, parse, read_whole, short, table
+from show_attend_tell.rows import (
+    Many,
+    bad_row,
+    check_length,
+    lines,
+    parse,
+    read_whole,
+    short,
+    table,
+)
 
 SPLITS = ("train", "dev", "test")
 
@@ -118,7 +127,8 @@ def names_splits(path: Path) -> bool:
             return "split" in table(path)[1]
         first = next(((number, line) for number, line in lines(path) if line.strip()), None)
         return first is not None and (
-            parse(_MaybeSplit, first[1].encode(), path, first[0]).split is not None
+            parse(_MaybeSplit, first[1].encode(), path, first[0], expected=_EXPECTED).split
+            is not None
         )
     return layout in ("flickr8k", "flickr30k", "karpathy")
 
@@ -149,6 +159,7 @@ class _Gathered:
             if "\0" in caption:
                 raise bad_row(where, f"NUL character in {short(caption)}; remove it")
             text = " ".join(caption.split())
+            check_length(text, where)
             if text:
                 known.append(text)
             else:
@@ -293,7 +304,7 @@ class _KarpathyPicture(BaseModel):
     filename: str
     filepath: str = ""  # COCO's train2014 or val2014
     split: str
-    sentences: list[_KarpathySentence]
+    sentences: Many[_KarpathySentence]
 
     @property
     def name(self) -> str:
@@ -301,13 +312,19 @@ class _KarpathyPicture(BaseModel):
 
 
 class _KarpathyFile(BaseModel):
-    images: list[_KarpathyPicture]
+    images: Many[_KarpathyPicture]
+
+
+def _karpathys_pictures(file: Path) -> list[_KarpathyPicture]:
+    sentences = '"split": "train", "sentences": [{"raw": "a dog"}]'
+    expected = f'write {{"images": [{{"filename": "1.jpg", {sentences}}}]}}'
+    return parse(_KarpathyFile, read_whole(file), file, expected=expected).images
 
 
 def _read_karpathy(files: list[Path], seed: int) -> _Gathered:
     file = _only(files)
     gathered = _Gathered()
-    for index, picture in enumerate(parse(_KarpathyFile, read_whole(file), file).images):
+    for index, picture in enumerate(_karpathys_pictures(file)):
         where = f"{file}, images[{index}]"
         gathered.add(picture.name, (sentence.raw for sentence in picture.sentences), where)
         gathered.place(picture.name, picture.split, where)
@@ -321,7 +338,7 @@ def _take_karpathys_splits(gathered: _Gathered, file: Path, name: str) -> bool:
     found = next((path for path in beside if _exists(path)), None)
     if found is None:
         return False
-    for index, picture in enumerate(parse(_KarpathyFile, read_whole(found), found).images):
+    for index, picture in enumerate(_karpathys_pictures(found)):
         if picture.name in gathered.captions:
             gathered.place(picture.name, picture.split, f"{found}, images[{index}]")
     gathered.notes.append(f"Splits are those of {found.name}.")
@@ -341,8 +358,8 @@ class _CocoCaption(BaseModel):
 
 
 class _CocoFile(BaseModel):
-    images: list[_CocoPicture]
-    annotations: list[_CocoCaption]
+    images: Many[_CocoPicture]
+    annotations: Many[_CocoCaption]
 
 
 def _read_coco(files: list[Path], seed: int) -> _Gathered:
@@ -367,7 +384,9 @@ def _read_coco(files: list[Path], seed: int) -> _Gathered:
 
 def _read_coco_file(gathered: _Gathered, file: Path) -> set[str]:
     """Add the captions of one file; return the pictures it names."""
-    content = parse(_CocoFile, read_whole(file), file)
+    images, captions = '{"id": 1, "file_name": "1.jpg"}', '{"image_id": 1, "caption": "a dog"}'
+    expected = f'write {{"images": [{images}], "annotations": [{captions}]}}'
+    content = parse(_CocoFile, read_whole(file), file, expected=expected)
     # The pictures' folder is named as the file is: captions_val2014.json, val2014/.
     folder = re.match(r"captions_((?:train|val)\d{4})", file.name)
     names: dict[str, str] = {}
@@ -385,6 +404,9 @@ def _read_coco_file(gathered: _Gathered, file: Path) -> set[str]:
     return set(names.values())
 
 
+_EXPECTED = 'write lines such as {"picture": "1.jpg", "caption": "a dog"}'
+
+
 class _MaybeSplit(BaseModel):
     split: str | None = None
 
@@ -394,7 +416,7 @@ class _Row(BaseModel):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
     picture: str = Field(validation_alias=AliasChoices(*_PICTURE_COLUMNS))
-    captions: str | list[str] = Field(validation_alias=AliasChoices(*_CAPTION_COLUMNS))
+    captions: str | Many[str] = Field(validation_alias=AliasChoices(*_CAPTION_COLUMNS))
     split: str | None = None
 
 
@@ -435,7 +457,7 @@ def _texts_beside_pictures(folder: Path) -> dict[Path, Path | None]:
 def _json_rows(file: Path) -> Iterator[tuple[int, _Row]]:
     for number, line in lines(file):
         if line.strip():
-            yield number, parse(_Row, line.encode(), file, number)
+            yield number, parse(_Row, line.encode(), file, number, expected=_EXPECTED)
 
 
 def _table_rows(file: Path) -> Iterator[tuple[int, _Row]]:

@@ -21,7 +21,16 @@ from typing import Any, NamedTuple
 from pydantic import RootModel
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.rows import MOST_BYTES, bad_row, lines, parse, read_whole, short, table
+from show_attend_tell.rows import (
+    MOST_BYTES,
+    bad_row,
+    check_length,
+    lines,
+    parse,
+    read_whole,
+    short,
+    table,
+)
 
 STANDARD_INPUT = Path("-")
 
@@ -263,7 +272,9 @@ def _read(path: Path, columns: Columns, captions: tuple[str, ...]) -> _File:
     if not file.entries:
         problem = "there are no captions in this file; fill it first"
         raise UserError("data.empty", f"{file.source}: {problem}")
-    for place, id_, _ in file.entries:
+    for place, id_, texts in file.entries:
+        for text in texts:
+            check_length(text, f"{file.source}, {place}")
         if (id_ is not None) != file.has_ids:
             problem = "no id, unlike the first" if file.has_ids else "an id, unlike the first"
             raise bad_row(f"{file.source}, {place}", f"{problem}; give each caption one, or none")
