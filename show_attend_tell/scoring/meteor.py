@@ -9,7 +9,8 @@ the wrong state). They decide ties, so they are kept where marked.
 """
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +32,7 @@ ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = (1.0, 0.6, 0.8, 0.6)  # exact, stem, synonym, paraphrase
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 BEAM = 40
+MOST_WORDS = 2_000  # of a line; METEOR counts each mark, and each character that is no letter to it
 
 # Columns of the statistics: caption, reference.
 LENGTHS, FUNCTION_WORDS, CHUNKS, MATCHED = slice(0, 2), slice(2, 4), 20, slice(21, 23)
@@ -166,6 +168,11 @@ class _Reader:
         jar, table = find_files()
         lists, stem = WordLists(jar), _find_stemmer()
         lines = {text: normalise(text, lists.prefixes) for text in set(texts)}
+        for text, line in lines.items():
+            if len(line) > MOST_WORDS:
+                problem = f"{text[:40]!r}... is {len(line):,} words and marks long for METEOR"
+                remedy = f"shorten it to at most {MOST_WORDS:,}, or leave METEOR out"
+                raise UserError("data.too_large", f"{problem}; {remedy}")
         words = {
             text: Word(text, java_hash(text), text in lists.function_words, {})
             for text in {text for line in lines.values() for text in line}
@@ -258,7 +265,9 @@ class _Side:
         self.hashes = [word.hash for word in line]
         self.function_words = sum([word.is_function for word in line])
         self.texts = [word.text for word in line]
-        self.places = _grouped((text, place) for place, text in enumerate(self.texts))
+        self.places: dict[str, int] = {}  # a bit for each place
+        for place, text in enumerate(self.texts):
+            self.places[text] = self.places.get(text, 0) | 1 << place
         self.sources = list(paraphrases.sources(self.texts))
 
 
@@ -276,71 +285,88 @@ def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 _DISTANCE, _CHUNK, _MATCHED = 1, 1 << 24, -(1 << 36)
 
 
-class _Step(NamedTuple):
-    """A match as the search sees it."""
+class _Steps(NamedTuple):
+    """Matches as the search sees them: alike but for where they start in the caption."""
 
     gain: int  # matched words of both lines, weighed
-    distance: int
-    bits: int  # the words it uses, a bit each
-    caption_bits: int
+    bits: int  # the words of the reference that each uses, a bit a word
+    start: int
     end: int
-    caption_start: int
-    caption_end: int
-    match: Match
+    places: int  # where they start in the caption, a bit a place
+    span: int  # the words of the caption that one at place 0 uses
+    caption_length: int
+    kind: int
 
 
 @lru_cache(maxsize=100_000)  # the same few thousand come again and again
-def _step(kind: int, start: int, length: int, caption_start: int, caption_length: int) -> _Step:
+def _steps(kind: int, start: int, length: int, places: int, caption_length: int) -> _Steps:
     # Anything but an exact match counts half, cut off in each line: one word counts nothing.
     share = 1 if kind == EXACT else 2
-    return _Step(
+    return _Steps(
         _MATCHED * (length // share + caption_length // share),
-        _DISTANCE * abs(start - caption_start),
         (1 << length) - 1 << start,
-        (1 << caption_length) - 1 << caption_start,
+        start,
         start + length,
-        caption_start,
-        caption_start + caption_length,
-        Match(kind, start, length, caption_start, caption_length),
+        places,
+        (1 << caption_length) - 1,
+        caption_length,
+        kind,
     )
 
 
-def _find_matches(caption: _Side, reference: _Side) -> list[list[_Step]]:
+def _find_matches(caption: _Side, reference: _Side) -> list[list[_Steps]]:
     """List the possible matches by where they start in the reference, in METEOR's order."""
     same = caption.hashes == reference.hashes
-    matches: list[list[_Step]] = []
+    matches: list[list[_Steps]] = []
     for j, word in enumerate(reference.line):
-        found = [
-            (kind, i)
-            for text in word.relatives.keys() & caption.places.keys()
-            for kind in word.relatives[text]
-            for i in caption.places[text]
-            if kind == EXACT or not same
-        ]
-        found.sort()
-        matches.append([_step(kind, j, 1, i, 1) for kind, i in found])
+        places = [0, 0, 0]  # for each kind of match between two words
+        for text in word.relatives.keys() & caption.places.keys():
+            for kind in word.relatives[text]:
+                if kind == EXACT or not same:
+                    places[kind] |= caption.places[text]
+        matches.append([_steps(kind, j, 1, own, 1) for kind, own in enumerate(places) if own])
     if same:
         return matches
-    for j, length, i, caption_length in _paraphrased(reference, caption):
-        matches[j].append(_step(PARAPHRASE, j, length, i, caption_length))
-    for i, caption_length, j, length in _paraphrased(caption, reference):
-        matches[j].append(_step(PARAPHRASE, j, length, i, caption_length))
+    for j, length, places_there, caption_length in _paraphrased(reference, caption):
+        matches[j].append(_steps(PARAPHRASE, j, length, places_there, caption_length))
+    further: list[list[list[int]]] = [[] for _ in matches]
+    for i, caption_length, places_there, length in _paraphrased(caption, reference):
+        for j in _bits(places_there):
+            if further[j] and further[j][-1][::2] == [length, caption_length]:
+                further[j][-1][1] |= 1 << i
+            else:
+                further[j].append([length, 1 << i, caption_length])
+    for j, own_steps in enumerate(further):
+        matches[j] += [_steps(PARAPHRASE, j, *alike) for alike in own_steps]
     return matches
 
 
 def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int]]:
-    """Find what the other line paraphrases: start and length here, start and length there."""
-    texts, places = other.texts, other.places
+    """Find what the other line paraphrases: start and length here, places and length there."""
     for start, length, paraphrases in side.sources:
         found = [
-            (entry, place, len(phrase))
-            for first in paraphrases.keys() & places.keys()
+            (entry, places, len(phrase))
+            for first in paraphrases.keys() & other.places.keys()
             for entry, phrase in paraphrases[first]
-            for place in places[first]
-            if texts[place : place + len(phrase)] == phrase
+            if (places := _places_of(phrase, other.places))
         ]
-        for _, place, other_length in sorted(found):
-            yield start, length, place, other_length
+        for _, places, other_length in sorted(found):
+            yield start, length, places, other_length
+
+
+def _places_of(phrase: Sequence[str], places: Mapping[str, int]) -> int:
+    """Where a phrase begins, a bit a place."""
+    found = -1
+    for distance, word in enumerate(phrase):
+        found &= places.get(word, 0) >> distance
+    return found
+
+
+def _bits(number: int) -> Iterator[int]:
+    """Give the places of the bits that are set, from the lowest."""
+    while number:
+        yield (number & -number).bit_length() - 1
+        number &= number - 1
 
 
 # Rank, words used of the caption and of the reference (a bit each), end of the last match in the
@@ -348,49 +374,73 @@ def _paraphrased(side: _Side, other: _Side) -> Iterator[tuple[int, int, int, int
 _State = tuple[int, int, int, int, int, Any]
 
 
-def _choose(steps: list[list[_Step]]) -> list[Match]:
+def _choose(steps: list[list[_Steps]]) -> list[Match]:
     """Search for the best alignment with a beam, word after word of the reference."""
     fixed = _find_fixed(steps)
-    caption_used = sum(step.caption_bits for step in fixed.values())
-    used = sum(step.bits for step in fixed.values())
+    used = sum(own.bits for own in fixed.values())
+    caption_used = sum(own.places * own.span for own in fixed.values())  # each has one place
     states: list[_State] = [(0, caption_used, used, -1, 0, None)]
     for current, own_steps in enumerate(steps):
         following: list[_State] = []
+        limit = math.inf  # what ranks no better than this is not followed up
         for state in _best(states):
+            if len(following) > 2 * BEAM:
+                following = _best(following)
+                limit = following[-1][0]
             rank, caption_used, used, last_end, settled, chosen = state
             if used >> current & 1:
                 if current >= settled:
-                    gain, distance, _, _, end, caption_start, caption_end, match = fixed[current]
-                    rank += gain + distance
-                    if last_end not in (-1, caption_start):
+                    own = fixed[current]
+                    place = own.places.bit_length() - 1
+                    rank += own.gain + _DISTANCE * abs(current - place)
+                    if last_end not in (-1, place):
                         rank += _CHUNK
-                    state = (rank, caption_used, used, caption_end, end, (chosen, match))
+                    link = chosen, own, place
+                    state = (rank, caption_used, used, place + own.caption_length, own.end, link)
                 following.append(state)
                 continue
-            for (
-                gain,
-                distance,
-                bits,
-                caption_bits,
-                end,
-                caption_start,
-                caption_end,
-                match,
-            ) in own_steps:
-                if used & bits or caption_used & caption_bits:
+            for own in own_steps:
+                gain, bits, _, end, free, span, caption_length, _ = own
+                if used & bits:
                     continue
-                following.append(
-                    (
-                        rank + gain + (_CHUNK if last_end not in (-1, caption_start) else 0),
-                        caption_used | caption_bits,
-                        used | bits,
-                        caption_end,
-                        end,
-                        (chosen, match),
+                free &= ~caption_used
+                for distance in range(1, caption_length):
+                    free &= ~(caption_used >> distance)
+                # Those that begin a chunk, as all but one may do, only get worse from here on.
+                worth = limit - gain - (_CHUNK if last_end != -1 else 0)
+                made = 0
+                while free and made < BEAM and rank < worth:
+                    place = (free & -free).bit_length() - 1
+                    following.append(
+                        (
+                            rank + gain + (_CHUNK if last_end not in (-1, place) else 0),
+                            caption_used | span << place,
+                            used | bits,
+                            place + caption_length,
+                            end,
+                            (chosen, own, place),
+                        )
                     )
-                )
-                # Booked here, for later matches of this word and the gap; the match goes without.
-                rank += distance
+                    # Booked here, for later matches of this word and the gap; the match goes
+                    # without.
+                    rank += _DISTANCE * abs(current - place)
+                    free &= free - 1
+                    made += 1
+                if free:
+                    # Of the rest only the one that goes on with a chunk can be among the best.
+                    if last_end != -1 and free >> last_end & 1:
+                        before = _distances(free & (1 << last_end) - 1, current)
+                        following.append(
+                            (
+                                rank + _DISTANCE * before + gain,
+                                caption_used | span << last_end,
+                                used | bits,
+                                last_end + caption_length,
+                                end,
+                                (chosen, own, last_end),
+                            )
+                        )
+                    rank += _DISTANCE * _distances(free, current)
             if last_end != -1:
                 rank += _CHUNK
             following.append((rank, caption_used, used, -1, current + 1, chosen))
@@ -399,8 +449,9 @@ def _choose(steps: list[list[_Step]]) -> list[Match]:
     found: list[Match] = []
     link = best[5]
     while link:
-        link, match = link
-        found.append(match)
+        link, own, place = link
+        length = own.end - own.start
+        found.append(Match(own.kind, own.start, length, place, own.caption_length))
     return found[::-1]
 
 
@@ -410,16 +461,41 @@ def _best(states: list[_State]) -> list[_State]:
     return states[:BEAM]
 
 
-def _find_fixed(steps: list[list[_Step]]) -> dict[int, _Step]:
+def _find_fixed(steps: list[list[_Steps]]) -> dict[int, _Steps]:
     """Find the matches that nothing else competes with, by where they start."""
     once = twice = caption_once = caption_twice = 0
-    for step in (step for own in steps for step in own):
-        twice |= once & step.bits
-        once |= step.bits
-        caption_twice |= caption_once & step.caption_bits
-        caption_once |= step.caption_bits
+    for own in (own for there in steps for own in there):
+        # Several places: the words of the reference are used by each of them.
+        twice |= own.bits if own.places & (own.places - 1) else once & own.bits
+        once |= own.bits
+        for distance in range(own.caption_length):
+            caption_twice |= caption_once & own.places << distance
+            caption_once |= own.places << distance
     return {
-        start: own[0]
-        for start, own in enumerate(steps)
-        if len(own) == 1 and not (own[0].bits & twice or own[0].caption_bits & caption_twice)
+        start: own
+        for start, (own, *others) in ((start, there) for start, there in enumerate(steps) if there)
+        if not others and not (own.bits & twice or own.places * own.span & caption_twice)
     }
+
+
+def _distances(places: int, current: int) -> int:
+    """Sum up how far places, a bit each, are from the current one."""
+    before = places & (1 << current) - 1
+    return _sum(places >> current) + current * before.bit_count() - _sum(before)
+
+
+def _sum(places: int) -> int:
+    """Add the places up, binary digit by digit: in how many of them is it set?"""
+    digits = places.bit_length().bit_length()
+    return sum((places & mask).bit_count() << n for n, mask in enumerate(_having_digit(digits)))
+
+
+@lru_cache
+def _having_digit(digits: int) -> list[int]:
+    """Give the numbers below 2**digits, a bit each, in which digit 0 is set, digit 1, ..."""
+    every = (1 << (1 << digits)) - 1
+    runs = [(1 << (1 << digit)) - 1 for digit in range(digits)]
+    return [
+        every // (run << (1 << digit) | run) * (run << (1 << digit))
+        for digit, run in enumerate(runs)
+    ]

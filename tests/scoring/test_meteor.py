@@ -1,19 +1,24 @@
 """METEOR: against recorded statistics, and on a made-up dictionary that fits on a page."""
 
 import gzip
+import random
 import shutil
 import sys
+import time
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import measure, meteor_data
+from show_attend_tell.scoring import meteor as meteor_module
 from show_attend_tell.scoring.meteor import (
     java_hash,
     meteor,
@@ -101,6 +106,116 @@ def test_words_are_matched_by_kind(
     files: object, caption: str, reference: str, expected: dict[str, tuple[int, int]]
 ) -> None:
     assert matched(caption, reference) == expected
+
+
+# Words, and how long the lines made of them are.
+LINES = [(1, 3), (2, 12), (4, 12), (6, 30), (3, 60), (1, 60), (2, 100)]
+WORDS = [
+    *("dog", "hound", "dogs", "next", "to", "by", "the", "side", "of", "beside", "big", "large"),
+    *("in", "front", "before", "x"),
+]
+
+
+@pytest.mark.parametrize(("kinds", "length"), LINES)
+def test_the_search_leaves_out_nothing_that_matters(files: object, kinds: int, length: int) -> None:
+    """Lines that say the same word again and again have more matches than are followed up."""
+    chance = random.Random(length + kinds)
+    for _ in range(2 if length > 50 else 10):
+        some = chance.sample(WORDS, kinds)
+        texts = [" ".join(chance.choices(some, k=chance.randint(1, length))) for _ in range(2)]
+        reader = meteor_module._Reader(texts)
+        steps = meteor_module._find_matches(*map(reader.read, texts))
+        assert meteor_module._choose(steps) == plain_search(steps)
+
+
+def plain_search(steps: list[list[meteor_module._Steps]]) -> list[meteor_module.Match]:
+    """Search as the jar does: make every state, sort them, go on with the first."""
+    one_by_one = [
+        [
+            (own.gain, meteor_module.Match(own.kind, j, own.end - j, i, own.caption_length))
+            for own in there
+            for i in range(own.places.bit_length())
+            if own.places >> i & 1
+        ]
+        for j, there in enumerate(steps)
+    ]
+
+    def used_by(match: meteor_module.Match) -> tuple[set[int], set[int]]:
+        _, start, length, caption_start, caption_length = match
+        places = range(caption_start, caption_start + caption_length)
+        return set(range(start, start + length)), set(places)
+
+    every = [match for there in one_by_one for _, match in there]
+    times = [Counter(place for match in every for place in used_by(match)[k]) for k in (0, 1)]
+    fixed = {
+        j: there[0]
+        for j, there in enumerate(one_by_one)
+        if len(there) == 1
+        and all(times[k][place] == 1 for k in (0, 1) for place in used_by(there[0][1])[k])
+    }
+    begin = [
+        frozenset[int]().union(*(used_by(match)[k] for _, match in fixed.values())) for k in (0, 1)
+    ]
+    states: list[Any] = [(0, begin[0], begin[1], -1, 0, ())]
+    chunk = 1 << 24
+    for j, there in enumerate(one_by_one):
+        following: list[Any] = []
+        for rank, used, caption_used, last_end, settled, chosen in states:
+            here = (fixed[j],) if j in fixed and j >= settled else ()
+            if j in used and not here:
+                following.append((rank, used, caption_used, last_end, settled, chosen))
+                continue
+            for gain, match in here or there:
+                own, own_caption = used_by(match)
+                if not here and (own & used or own_caption & caption_used):
+                    continue
+                distance = abs(j - match.caption_start)
+                following.append(
+                    (
+                        rank
+                        + gain
+                        + chunk * (last_end not in (-1, match.caption_start))
+                        + (distance if here else 0),
+                        used | own,
+                        caption_used | own_caption,
+                        match.caption_start + match.caption_length,
+                        j + match.length,
+                        (*chosen, match),
+                    )
+                )
+                rank += distance
+            if not here:
+                gap = chunk if last_end != -1 else 0
+                following.append((rank + gap, used, caption_used, -1, j + 1, chosen))
+        states = sorted(following, key=lambda state: state[0])[: meteor_module.BEAM]
+    return list(min(states, key=lambda state: state[0] + chunk * (state[3] != -1))[5])
+
+
+@pytest.mark.parametrize("current", [0, 1, 13, 64, 300])
+def test_distances_are_summed_as_they_would_be_one_by_one(current: int) -> None:
+    chance = random.Random(current)
+    for size in (0, 1, 2, 63, 64, 65, 300):
+        places = {chance.randrange(size) for _ in range(size)}
+        bits = sum(1 << place for place in places)
+        expected = sum(abs(place - current) for place in places)
+        assert meteor_module._distances(bits, current) == expected
+
+
+def test_one_word_again_and_again_takes_no_time(files: object) -> None:
+    """Four hundred words took more than twenty seconds."""
+    line = "dog " * 400
+    begin = time.process_time()
+    row = meteor_statistics([line], [[line + "x", "x " + line]])[0]
+    assert time.process_time() - begin < 3
+    assert row[[4, 5, 20]].tolist() == [400, 400, 1]
+
+
+@pytest.mark.parametrize("text", ["dog " * 2001, "狗" * 2001, "a;" * 1100])
+def test_a_line_too_long_to_be_aligned_is_refused(files: object, text: str) -> None:
+    for captions, references in (([text], [["a dog"]]), (["a dog"], [["a dog", text]])):
+        with pytest.raises(UserError, match="at most 2,000, or leave METEOR out") as caught:
+            meteor_statistics(captions, references)
+        assert caught.value.code == "data.too_large"
 
 
 def test_the_reference_that_scores_best_counts(files: object) -> None:
