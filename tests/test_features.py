@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,7 @@ DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
     "a line gone": ("examples.jsonl", lambda content: content.split(b"\n", 1)[1]),
     "a line cut": ("examples.jsonl", lambda content: content[:-9]),
     "a line that is not JSON": ("examples.jsonl", lambda content: b"dog\n" + content),
+    "a line nested too deep": ("examples.jsonl", lambda content: b"[" * 100_000 + b"\n" + content),
     "a line of another kind": ("examples.jsonl", lambda content: b"[1, 2]\n" + content),
     "a line without captions": ("examples.jsonl", lambda _: b'{"picture": "a", "id": "a"}\n'),
     "no examples": ("examples.jsonl", lambda _: None),
@@ -349,6 +351,19 @@ def test_a_list_of_skipped_pictures_that_is_no_file_is_told(
     become(empty.folder / "skipped.json")
     with pytest.raises(UserError, match=r"skipped\.json: "):
         empty.skipped()
+
+
+@pytest.mark.parametrize("views", [10**12, 0, -3])
+def test_an_index_that_names_other_rows_than_there_are_is_refused_at_once(
+    views: int, full: FeatureStore
+) -> None:
+    path = full.folder / "index.json"
+    path.write_bytes(edited_index(views=views)(path.read_bytes()))
+    begin = time.process_time()
+    with pytest.raises(UserError, match=r"features\.f16: [\d,]+ bytes instead of") as caught:
+        FeatureStore.open(full.folder)
+    assert time.process_time() - begin < 1
+    assert caught.value.code == "data.store"
 
 
 def test_a_folder_without_an_index_is_no_store(tmp_path: Path) -> None:
