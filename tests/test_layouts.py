@@ -352,7 +352,12 @@ ODD: list[tuple[str, Files, tuple[str, ...], str | None]] = [
         ("x",),
         "Left out 2 pictures without a caption.",
     ),
-    ("80 special words", {"captions.csv": "picture,caption\na.jpg,<unk> 0\n"}, ("<unk> 0",), None),
+    (
+        "80 special words",
+        {"captions.csv": "picture,caption\na.jpg,<unk> <end> 0\n"},
+        ("<unk> <end> 0",),
+        None,
+    ),
     (
         "81 emoji, Chinese, Arabic",
         {"captions.csv": "picture,caption\na.jpg,🐕\na.jpg,狗\na.jpg,كلب\n"},

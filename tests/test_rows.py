@@ -279,3 +279,90 @@ def test_what_is_quoted_is_short_however_long_it_is() -> None:
         begin = time.process_time()
         assert len(rows.short(value)) <= 80
         assert time.process_time() - begin < 0.1
+
+
+ONE_OF_COCO = (
+    '{"images": [{"id": 1, "file_name": "a"}],\n"annotations": [{"image_id": 1, "caption": "x"}]}'
+)
+# Numbers are rows of the project's list of bad inputs. A file, its content, what reads it.
+GOOD: list[tuple[str, str, Callable[[Path], object]]] = [
+    ("captions.jsonl", '{"picture": "a", "caption": "x"}\n', load_dataset),
+    ("captions.csv", "picture,caption\na,x\n", load_dataset),
+    ("captions.tsv", "picture\tcaption\na\tx\n", load_dataset),
+    (
+        KARPATHY,
+        '{"images":\n[{"filename": "a", "split": "train", "sentences": [{"raw": "x"}]}]}',
+        load_dataset,
+    ),
+    (
+        COCO,
+        ONE_OF_COCO,
+        load_dataset,
+    ),
+    ("captions.jsonl", '{"id": "a", "caption": "x"}\n', read_candidates),
+    ("captions.json", '[{"id": "a",\n"caption": "x"}]', read_candidates),
+    ("captions.csv", "id,caption\na,x\n", read_candidates),
+    ("captions.tsv", "id\tcaption\na\tx\n", read_candidates),
+    ("captions.txt", "x\ny\n", read_candidates),
+    ("captions.txt", "x\ny\n", lambda path: read_references([path])),
+    (
+        COCO,
+        ONE_OF_COCO,
+        lambda path: read_references([path]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "read"), GOOD)
+def test_70_72_a_mark_in_front_and_other_line_ends_change_nothing(
+    name: str, content: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    found = []
+    for text in (content, "\ufeff" + content, content.replace("\n", "\r\n")):
+        path.write_bytes(text.encode())
+        found.append(read(path))
+    path.write_bytes(content.replace("\n", "\r\n", 1).encode())
+    assert found == [read(path)] * 3
+
+
+@pytest.mark.parametrize(("name", "content", "read"), [row for row in GOOD if "json" in row[0]])
+def test_83_json_cut_anywhere_is_refused_with_its_line(
+    name: str, content: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    for length in range(1, len(content.strip())):
+        path.write_text(content[:length])
+        with pytest.raises(UserError, match=r", line \d, column \d+: not JSON \(it ends") as caught:
+            read(path)
+        assert caught.value.code == "data.row"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\n", b"\xef\xbb\xbf"], ids=repr)
+@pytest.mark.parametrize("end", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    # A blank line of text is an empty caption, and scored as such.
+    [(name, read) for name, _, read in GOOD if (name, read) != ("captions.txt", read_candidates)],
+)
+def test_84_an_empty_file_is_refused(
+    name: str, read: Callable[[Path], object], end: str, content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / (name + end)
+    path.write_bytes(gzip.compress(content) if end else content)
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert str(caught.value).startswith(str(path)) or caught.value.code == "data.empty_split"
+
+
+@pytest.mark.parametrize(("name", "read"), READERS)
+def test_87_ten_million_rows_are_refused_before_they_are_read(
+    name: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as stream:
+        stream.truncate(10_000_000 * 40)
+    begin = time.process_time()
+    with pytest.raises(UserError, match="split it into parts"):
+        read(path)
+    assert time.process_time() - begin < 0.5

@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from show_attend_tell.rows import MOST_CHARACTERS
 from show_attend_tell.scoring import tokens
 from show_attend_tell.scoring.ptb import ptb_words
 from tests.scoring.cases import read_json, read_lines
@@ -119,3 +121,12 @@ def test_a_small_letter_word_after_a_blank_changes_nothing_before_it(text: str, 
 
 def test_a_lone_surrogate_does_not_crash() -> None:
     assert ptb_words("a \ud800 dog") == ["a", "dog"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["a,", "😀", "a'", "#a", '<a"', "<a  ", "a@", "a-", "1/", "a.b@"])
+def test_the_longest_caption_is_cut_in_little_time(piece: str) -> None:
+    """Some rules look ahead to the end of what holds no blank, at each place of it."""
+    begin = time.process_time()
+    tokens.ptb((piece * MOST_CHARACTERS)[:MOST_CHARACTERS])
+    assert time.process_time() - begin < 5
