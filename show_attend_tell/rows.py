@@ -221,8 +221,8 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 def _too_large(path: Path) -> UserError:
     return UserError(
         "data.too_large",
-        f"{path}: more than {MOST_BYTES >> 20} MiB or {MOST_LINES:,} lines, which is all that is "
-        "read at once; split it into parts",
+        f"{path}: more than {MOST_BYTES >> 20} MiB (unpacked), {MOST_LINES:,} lines or objects, or "
+        f"{MOST_VALUES:,} values, which is all that is read at once; split it into parts",
     )
 
 
