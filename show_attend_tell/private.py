@@ -88,7 +88,7 @@ def matplotlib_figure() -> Any:
     Where a program has imported matplotlib before, or says where it may write, that stands.
     """
     name = "MPLCONFIGDIR"
-    ours = name not in os.environ
+    ours, imported = name not in os.environ, "matplotlib" in sys.modules
     if ours:
         os.environ[name] = str(kept_folder() / "matplotlib")
     try:
@@ -97,4 +97,10 @@ def matplotlib_figure() -> Any:
     finally:
         if ours:
             del os.environ[name]
+    if not imported:
+        import matplotlib
+
+        # A matplotlibrc in the working folder comes before all others; it can have LaTeX started.
+        if not Path(matplotlib.matplotlib_fname()).is_absolute():
+            matplotlib.rcdefaults()
     return Figure

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,21 @@ def test_curves_need_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     draw_curves([step(1), dev(1, 1)], 1, tmp_path / "curves.html")
     assert (tmp_path / "curves.html").exists()
+
+
+def test_settings_of_matplotlib_in_the_working_folder_are_not_taken(tmp_path: Path) -> None:
+    """Among them is one that starts LaTeX on what is drawn."""
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\n")
+    program = (
+        "from show_attend_tell.private import matplotlib_figure; matplotlib_figure(); "
+        "import matplotlib; print(matplotlib.rcParams['text.usetex'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"
