@@ -281,9 +281,10 @@ def write(kind: Kind, folder: Path, chance: random.Random) -> Path:
     for name, text in kind.beside.items():
         (folder / name).write_text(text, "utf-8")
     content = kind.content.encode()
-    if kind.name.endswith(".json") and chance.random() < 0.5:
+    structural = kind.name.endswith(".json") and chance.random() < 0.5
+    if structural:
         content = json.dumps(other_values(json.loads(content), chance)).encode()
-    if chance.random() < 0.75:
+    if not structural or chance.random() < 0.5:
         for _ in range(chance.choice((1, 1, 2, 5, 20))):
             content = damaged(content, chance)
     path = folder / kind.name
