@@ -15,14 +15,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from show_attend_tell.captioning.exported import ExportedModel
+from show_attend_tell.captioning.search import Search, tell
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.export import round_matrices
+from show_attend_tell.learning.export.folder import round_matrices
+from show_attend_tell.learning.model.adapter import TorchTeller
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.telling.exported import ExportedModel
-from show_attend_tell.telling.search import Search, tell
 
 TOGETHER = 16
 

@@ -23,9 +23,9 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning.decoder import Decoder, State
-from show_attend_tell.learning.hard import KEPT, Baseline, hard_cost
-from show_attend_tell.learning.objectives import soft_cost
+from show_attend_tell.learning.model.decoder import Decoder, State
+from show_attend_tell.learning.objectives.hard import KEPT, Baseline, hard_cost
+from show_attend_tell.learning.objectives.likelihood import soft_cost
 from show_attend_tell.learning.recipe import HardSection
 from show_attend_tell.learning.run import Run
 

@@ -34,10 +34,10 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import show_attend_tell
+from show_attend_tell.captioning.captioner import AT_ONCE, ENCODED_AT_ONCE, Captioner
+from show_attend_tell.captioning.exported import ModelFacts, read_facts
+from show_attend_tell.captioning.search import Search, tell
 from show_attend_tell.data.pictures import frame, open_picture
-from show_attend_tell.telling.captioner import AT_ONCE, ENCODED_AT_ONCE, Captioner
-from show_attend_tell.telling.exported import ModelFacts, read_facts
-from show_attend_tell.telling.search import Search, tell
 
 SAT = [sys.executable, "-c", "from show_attend_tell.cli import main; main()"]
 BEAM, WORDS = 5, 12
@@ -106,7 +106,7 @@ def rival_decoder(facts: ModelFacts, depth: int) -> Any:
     """A PyTorch decoder of the model's sizes."""
     import torch
 
-    from show_attend_tell.learning.decoder import Decoder
+    from show_attend_tell.learning.model.decoder import Decoder
     from show_attend_tell.learning.recipe import ModelSection
 
     torch.manual_seed(0)
@@ -257,7 +257,7 @@ def pytorch_captioner(facts: ModelFacts, threads: int) -> Callable[[list[Path]],
     import torch
 
     from show_attend_tell.learning.encoders import make_encoder
-    from show_attend_tell.learning.teller import TorchTeller
+    from show_attend_tell.learning.model.adapter import TorchTeller
 
     torch.set_num_threads(threads)
     preprocessing = facts.preprocessing

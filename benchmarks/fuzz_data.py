@@ -26,14 +26,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from show_attend_tell.captioning.exported import ModelFacts, read_facts
 from show_attend_tell.data.features import FeatureStore, StoreIndex, examples_hash, examples_text
 from show_attend_tell.data.layouts import Example, load_dataset, names_splits
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import measure
-from show_attend_tell.scoring.reading import pair, read_candidates, read_references
-from show_attend_tell.telling.exported import ModelFacts, read_facts
+from show_attend_tell.scoring.files import pair, read_candidates, read_references
 
 SECONDS = 2.0
 PICTURES = [f"{name}.jpg" for name in "abcdef"]

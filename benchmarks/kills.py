@@ -34,9 +34,9 @@ import torch
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.history import draw_curves, read
 from show_attend_tell.learning.run import BEST, LAST
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.history import draw_curves, read
 from tests.tiny_world import make_store, tiny_recipe
 
 OPTIONS = [

@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from show_attend_tell.captioning.caption import sentence
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.scoring import measure
-from show_attend_tell.telling.caption import sentence
 
 
 def main() -> None:

@@ -28,19 +28,19 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.evaluate import caption_rows
-from show_attend_tell.learning.history import read
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import BLEU
-from show_attend_tell.scoring.bootstrap import compare
 from show_attend_tell.scoring.measure import Measured, measure
 from show_attend_tell.scoring.score import score_measured
-from show_attend_tell.telling.search import Search
+from show_attend_tell.scoring.statistics import compare
 from show_attend_tell.terminal import TrainingProgress, console
 
 Told: TypeAlias = dict[str, dict[str, str]]  # by search, each picture's caption

@@ -21,8 +21,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from show_attend_tell.learning.decoder import Decoder
-from show_attend_tell.learning.objectives import soft_cost
+from show_attend_tell.learning.model.decoder import Decoder
+from show_attend_tell.learning.objectives.likelihood import soft_cost
 from show_attend_tell.learning.recipe import ModelSection
 from tests.textbook import textbook_loss
 

@@ -15,10 +15,10 @@ from show_attend_tell.private import switch_off
 switch_off()
 
 if TYPE_CHECKING:
+    from show_attend_tell.captioning.caption import Caption
+    from show_attend_tell.captioning.captioner import Captioner
+    from show_attend_tell.captioning.search import Search
     from show_attend_tell.drawing import draw
-    from show_attend_tell.telling.caption import Caption
-    from show_attend_tell.telling.captioner import Captioner
-    from show_attend_tell.telling.search import Search
 
 __version__ = "0.1.0"
 
@@ -48,9 +48,9 @@ def load(
     UserError
         `model.*`: missing, damaged, or of another version.
     """
-    from show_attend_tell.telling.captioner import Captioner
-    from show_attend_tell.telling.exported import ExportedModel
-    from show_attend_tell.telling.shipped import find_model
+    from show_attend_tell.captioning.captioner import Captioner
+    from show_attend_tell.captioning.exported import ExportedModel
+    from show_attend_tell.captioning.shipped import find_model
 
     if model is None and not SHIPPED.exists():
         raise UserError(
@@ -67,9 +67,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     where = {
-        "Caption": "telling.caption",
-        "Captioner": "telling.captioner",
-        "Search": "telling.search",
+        "Caption": "captioning.caption",
+        "Captioner": "captioning.captioner",
+        "Search": "captioning.search",
         "draw": "drawing",
     }
     if name in where:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.captioner import Captioner
+from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.layouts import Dataset
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json, write_json_lines
 from show_attend_tell.scoring import Score
-from show_attend_tell.scoring.by_recipe import measure_by_recipe, score_by_recipe
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.captioner import Captioner
-from show_attend_tell.telling.search import Search
+from show_attend_tell.scoring.by_protocol import measure_by_recipe, score_by_recipe
 
 
 def evaluate_model(

@@ -6,12 +6,15 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
 import sys
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from stat import S_IMODE, S_ISDIR
+from types import TracebackType
 from typing import Any, BinaryIO
 
 from show_attend_tell.errors import UserError
@@ -247,3 +250,55 @@ else:
         except BlockingIOError:
             return False
         return True
+
+
+class RunLock:
+    """Keeps a second trainer out of a run folder; the operating system lifts it when we die.
+
+    The file `lock` says who holds it. Its text is for people: the lock itself is the system's, so
+    what a killed trainer left behind is taken over.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, RunLock(Path(folder)):
+    ...     pass  # train
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "lock"
+
+    def __enter__(self) -> "RunLock":
+        """Take the lock, or raise `run.locked` with the holder's name."""
+        now = datetime.now().astimezone().isoformat(" ", "seconds")
+        try:
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        try:
+            if not try_lock(self._handle):
+                holder = os.read(self._handle, 1000).decode(errors="replace").strip()
+                raise UserError(
+                    "run.locked",
+                    f"{self.path.parent}: another trainer is at work here ({holder}); "
+                    "wait for it, stop it, or train into another folder",
+                )
+            os.ftruncate(self._handle, 0)
+            text = f"host {socket.gethostname()}, process {os.getpid()}, since {now}\n"
+            os.write(self._handle, text.encode())
+        except OSError as error:
+            os.close(self._handle)
+            raise cannot_write(self.path, error) from error
+        except UserError:
+            os.close(self._handle)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the lock back; the file stays: removing it would race with the next taker."""
+        os.close(self._handle)

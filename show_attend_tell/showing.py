@@ -59,8 +59,8 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
 
 
 def _of_run(folder: Path) -> dict[str, Any]:
-    from show_attend_tell.learning.history import read
     from show_attend_tell.learning.recipe import load_recipe
+    from show_attend_tell.learning.watching.history import read
 
     recipe = load_recipe(str(folder / "recipe.toml"))
     facts: dict[str, Any] = {

@@ -8,8 +8,8 @@ from PIL import Image
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.export import export_model
-from show_attend_tell.learning.prepare import Preparation
+from show_attend_tell.learning.encoders.prepare import Preparation
+from show_attend_tell.learning.export.folder import export_model
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train

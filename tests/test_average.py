@@ -9,8 +9,8 @@ import show_attend_tell as sat_package
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import average, checkpoint
-from show_attend_tell.learning.card import write_card
-from show_attend_tell.learning.export import export_model
+from show_attend_tell.learning.export.card import write_card
+from show_attend_tell.learning.export.folder import export_model
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.trainer import train

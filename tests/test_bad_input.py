@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import show_attend_tell
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.captioner import Captioner
 from show_attend_tell.errors import UserError, printable
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.captioner import Captioner
 from tests.bad_pictures import PICTURES, Row, photo, saved
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from show_attend_tell.learning.batches import epoch_batches, picture_batches
+from show_attend_tell.data.batches import epoch_batches, picture_batches
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=200)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption, sentence
+from show_attend_tell.captioning.search import Told
 from show_attend_tell.data.pictures import Crop
-from show_attend_tell.telling.caption import Caption, sentence
-from show_attend_tell.telling.search import Told
 
 
 @pytest.mark.parametrize(

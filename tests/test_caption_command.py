@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 
 import show_attend_tell
+from show_attend_tell.captioning import captioner as captioning
+from show_attend_tell.captioning.model import Floats, Integers
+from show_attend_tell.captioning.search import Look, Search
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling import captioner as captioning
-from show_attend_tell.telling.model import Floats, Integers
-from show_attend_tell.telling.search import Look, Search
 from tests.conftest import SAT, Sat
 
 pytestmark = pytest.mark.slow

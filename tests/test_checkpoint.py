@@ -17,15 +17,8 @@ import safetensors.torch
 import torch
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.checkpoint import (
-    RunLock,
-    load,
-    load_newest,
-    pack,
-    previous_of,
-    save,
-    unpack,
-)
+from show_attend_tell.files import RunLock
+from show_attend_tell.learning.checkpoint import load, load_newest, pack, previous_of, save, unpack
 from tests.faults import failing_call
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -340,7 +333,7 @@ def test_what_does_not_read_back_is_not_kept(path: Path, monkeypatch: pytest.Mon
 HOLD = """
 import sys, time
 from pathlib import Path
-from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.files import RunLock
 with RunLock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

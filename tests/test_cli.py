@@ -11,7 +11,7 @@ import pytest
 
 import show_attend_tell
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning.checkpoint import RunLock
+from show_attend_tell.files import RunLock
 from tests.conftest import Sat
 from tests.tiny_world import make_store
 

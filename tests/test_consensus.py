@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from show_attend_tell.captioning import consensus, search
+from show_attend_tell.captioning.consensus import Phrases, agreement
+from show_attend_tell.captioning.model import Arrays, Floats, Integers
+from show_attend_tell.captioning.search import Search
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling import consensus, search
-from show_attend_tell.telling.consensus import Phrases, agreement
-from show_attend_tell.telling.model import Arrays, Floats, Integers
-from show_attend_tell.telling.search import Search
 from tests.test_search import END, ToyModel, pictures, same
 
 ODD, LEFT, RIGHT = 2, 3, 4  # first words; the last two are followed by the same three

@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning import checkpoint, rivals
-from show_attend_tell.learning.attention import Attention, Places
-from show_attend_tell.learning.decoder import PADDING, Decoder, Teachable
-from show_attend_tell.learning.objectives import (
+from show_attend_tell.data.batches import PADDING
+from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.model import rivals
+from show_attend_tell.learning.model.attention import Attention, Places
+from show_attend_tell.learning.model.decoder import Decoder, Teachable
+from show_attend_tell.learning.objectives.likelihood import (
     Advice,
     double_stochasticity,
     likelihood,

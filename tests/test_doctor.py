@@ -12,8 +12,8 @@ import pytest
 
 import show_attend_tell
 from show_attend_tell import doctor
+from show_attend_tell.captioning.exported import sealed
 from show_attend_tell.files import write_json
-from show_attend_tell.telling.exported import sealed
 from tests.conftest import Sat
 
 ROOT = Path(__file__).resolve().parents[1]

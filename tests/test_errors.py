@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import show_attend_tell
+from show_attend_tell.captioning.captioner import Captioner
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.captioner import Captioner
 
 ERROR = UserError("picture.truncated", "a.jpg: is truncated; copy it again")
 

@@ -9,8 +9,9 @@ import pytest
 
 from show_attend_tell import load
 from show_attend_tell.data.layouts import load_dataset
-from show_attend_tell.scoring import meteor, score_captions
-from show_attend_tell.scoring.meteor_data import MISSING
+from show_attend_tell.scoring import score_captions
+from show_attend_tell.scoring.metrics import meteor
+from show_attend_tell.scoring.metrics.meteor_data import MISSING
 from tests.conftest import Sat
 
 pytestmark = pytest.mark.slow

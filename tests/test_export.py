@@ -12,22 +12,22 @@ import onnxruntime
 import pytest
 import torch
 
+from show_attend_tell.captioning.captioner import Captioner
+from show_attend_tell.captioning.exported import ExportedModel, sealed
+from show_attend_tell.captioning.search import Search, tell
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
-from show_attend_tell.learning.card import headline_scores, write_card
-from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.evaluate import caption_rows, evaluate, write_evaluation
-from show_attend_tell.learning.export import (
+from show_attend_tell.learning.export.card import headline_scores, write_card
+from show_attend_tell.learning.export.folder import (
     decoder_graphs,
     export_model,
     round_matrices,
 )
+from show_attend_tell.learning.model.adapter import TorchTeller
+from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.teller import TorchTeller
-from show_attend_tell.telling.captioner import Captioner
-from show_attend_tell.telling.exported import ExportedModel, sealed
-from show_attend_tell.telling.search import Search, tell
 from tests.conftest import Sat
 from tests.small_photos import small_store
 from tests.tiny_world import tiny_recipe
@@ -215,8 +215,8 @@ def test_telling_imports_no_torch(model: ExportedModel) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "import numpy as np\n"
-        "from show_attend_tell.telling.captioner import Captioner\n"
-        "from show_attend_tell.telling.exported import ExportedModel\n"
+        "from show_attend_tell.captioning.captioner import Captioner\n"
+        "from show_attend_tell.captioning.exported import ExportedModel\n"
         f"captioner = Captioner(ExportedModel(Path({str(model.folder)!r})))\n"
         "caption = captioner(np.zeros((50, 40, 3), np.uint8))\n"
         "assert caption.picture_size == (40, 50)\n"

@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning.decoder import PADDING, Decoder
-from show_attend_tell.learning.hard import (
+from show_attend_tell.data.batches import PADDING
+from show_attend_tell.learning.model.decoder import Decoder
+from show_attend_tell.learning.objectives.hard import (
     Baseline,
     WordsCost,
     expected_cost,
@@ -21,7 +22,7 @@ from show_attend_tell.learning.hard import (
     hard_cost,
     sampled_cost,
 )
-from show_attend_tell.learning.objectives import Cost, entropy, soft_cost
+from show_attend_tell.learning.objectives.likelihood import Cost, entropy, soft_cost
 from show_attend_tell.learning.recipe import HardSection, ModelSection
 
 PLACES, STEPS, DEPTH, WORDS = 3, 3, 4, 5

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.history import Event, History, curves_of, draw_curves, read
+from show_attend_tell.learning.watching.history import Event, History, curves_of, draw_curves, read
 
 
 def step(number: int, batch: int = 1, batches: int = 9, epoch: int = 1) -> Event:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.cli.caption_file import FORMS, CaptionFile
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.errors import UserError, printable
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.lines import FORMS, CaptionFile
 
 NAMES = ["a.jpg", 'b,"c".jpg', "-rf.jpg", os.fsdecode(b"caf\xe9.jpg"), "new\nline.jpg", "é🐕.jpg"]
 

@@ -10,16 +10,16 @@ import pytest
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.looking import (
+from show_attend_tell.learning.run import Run
+from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.looking import (
     boxes_as_seen,
     look_at_boxes,
     read_boxes,
     steps_of_words,
 )
-from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
-from show_attend_tell.scoring.grounding import measure_grounding
-from show_attend_tell.scoring.health import measure_health
+from show_attend_tell.scoring.analysis.grounding import measure_grounding
+from show_attend_tell.scoring.analysis.health import measure_health
 from tests.tiny_world import GRID, Scene, make_store, tiny_recipe
 
 SIDE = 256  # of a picture; its central 224 pixels are the grid of the tiny world

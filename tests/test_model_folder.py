@@ -16,11 +16,11 @@ import pytest
 from PIL import Image
 
 from show_attend_tell import SHIPPED, load
+from show_attend_tell.captioning import captioner
+from show_attend_tell.captioning.exported import ExportedModel, read_facts, sealed
+from show_attend_tell.captioning.search import Search, bytes_foreseen
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import sha256_of, write_json
-from show_attend_tell.telling import captioner
-from show_attend_tell.telling.exported import ExportedModel, read_facts, sealed
-from show_attend_tell.telling.search import Search, bytes_foreseen
 from tests.conftest import Sat
 
 FLIPS = 1000

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from show_attend_tell import SHIPPED, load
+from show_attend_tell.captioning.exported import sealed
 from show_attend_tell.cli.options import open_dataset
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import sha256_of, write_json
-from show_attend_tell.telling.exported import sealed
 from tests.conftest import Sat
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from show_attend_tell import load, terminal
+from show_attend_tell.captioning import exported
+from show_attend_tell.captioning.captioner import Captioner
+from show_attend_tell.cli.listing import list_pictures, skipped_sentence
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling import exported
-from show_attend_tell.telling.captioner import Captioner
-from show_attend_tell.telling.listing import list_pictures, skipped_sentence
 from tests.conftest import SAT, Sat
 
 PLAIN = ["--views", "1", "--beam", "1", "--votes", "0"]  # a search that takes little time

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from show_attend_tell.captioning.captioner import open_given
 from show_attend_tell.data.contents import survey_jpeg
 from show_attend_tell.data.pictures import (
     LEAST_PART,
@@ -33,7 +34,6 @@ from show_attend_tell.data.pictures import (
     view,
 )
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.captioner import open_given
 from tests.bad_pictures import chunk, png_of, webp_of, with_chunk
 
 PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))

@@ -22,10 +22,9 @@ from show_attend_tell import cli
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import Dataset, Example, load_dataset
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning import prepare
-from show_attend_tell.learning.encoders import Encoder, make_encoder
-from show_attend_tell.learning.export import encoder_function
-from show_attend_tell.learning.prepare import Encode, Pixels, Preparation, read_pixels
+from show_attend_tell.learning.encoders import Encoder, make_encoder, prepare
+from show_attend_tell.learning.encoders.prepare import Encode, Pixels, Preparation, read_pixels
+from show_attend_tell.learning.export.folder import encoder_function
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNT = 12  # a batch of 8 and a batch of 4
@@ -188,7 +187,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from show_attend_tell.data.layouts import load_dataset
-from show_attend_tell.learning.prepare import Preparation
+from show_attend_tell.learning.encoders.prepare import Preparation
 from tests.test_prepare import small_encoder
 
 work = Preparation(load_dataset(Path(sys.argv[1])), Path(sys.argv[2]), small_encoder())

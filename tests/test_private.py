@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from show_attend_tell.private import kept_folder
-from show_attend_tell.scoring.meteor_data import find_files, find_index
+from show_attend_tell.scoring.metrics.meteor_data import find_files, find_index
 from tests.conftest import SAT
 from tests.watched import Watched, needs_strace, python, watch
 

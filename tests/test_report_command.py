@@ -11,12 +11,12 @@ import pytest
 import torch
 from PIL import Image
 
+from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning import reporting
-from show_attend_tell.learning.reporting import gather, next_words
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
-from show_attend_tell.telling.search import Search
+from show_attend_tell.learning.watching import report as reporting
+from show_attend_tell.learning.watching.report import gather, next_words
 from tests.conftest import Sat
 from tests.test_looking import boxes_of
 from tests.tiny_world import Scene, make_store, tiny_recipe

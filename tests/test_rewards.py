@@ -12,19 +12,20 @@ import torch
 from sacrebleu.metrics import BLEU as SacreBLEU
 from torch import Tensor
 
+from show_attend_tell.data.batches import PADDING
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.learning.decoder import PADDING, Decoder
-from show_attend_tell.learning.objectives import Cost, soft_cost
-from show_attend_tell.learning.recipe import ModelSection, RewardSection
-from show_attend_tell.learning.rewards import (
+from show_attend_tell.learning.model.decoder import Decoder
+from show_attend_tell.learning.objectives.likelihood import Cost, soft_cost
+from show_attend_tell.learning.objectives.rewards import (
     CaptionReward,
     advantages,
     caption_loss,
     draw_captions,
     rewarded_cost,
 )
-from show_attend_tell.scoring.bleu import bleu_rows, smoothed_bleu
-from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
+from show_attend_tell.learning.recipe import ModelSection, RewardSection
+from show_attend_tell.scoring.metrics.bleu import bleu_rows, smoothed_bleu
+from show_attend_tell.scoring.metrics.cider import DocumentFrequencies, cider_rows
 
 PLACES, STEPS, DEPTH, WORDS = 3, 3, 4, 3
 Gradients = dict[str, Tensor]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, RootModel
 from show_attend_tell import rows
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring.reading import read_candidates, read_references
+from show_attend_tell.scoring.files import read_candidates, read_references
 from tests.conftest import Sat
 
 

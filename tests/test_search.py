@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from show_attend_tell.captioning import search as search_module
+from show_attend_tell.captioning.model import Arrays, Floats, Integers
+from show_attend_tell.captioning.search import Search, Told, tell
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling import search as search_module
-from show_attend_tell.telling.model import Arrays, Floats, Integers
-from show_attend_tell.telling.search import Search, Told, tell
 
 END, UNKNOWN = 0, 1
 STATES, PLACES = 97, 4

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from show_attend_tell.captioning.search import Told
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.sheets import PICTURES, draw_sheet
-from show_attend_tell.telling.search import Told
+from show_attend_tell.learning.watching.sheets import PICTURES, draw_sheet
 from tests.small_photos import small_store
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def test_pictures_that_are_gone_are_left_out(
     vocabulary = Vocabulary.build(["a picture"], size=9)
     drawn: list[str] = []
     monkeypatch.setattr(
-        "show_attend_tell.learning.sheets.sheet",
+        "show_attend_tell.learning.watching.sheets.sheet",
         lambda items, scale: drawn.extend(name for name, _, _ in items) or Image.new("RGB", (9, 9)),
     )
     told = told_of(store, 2, 3)

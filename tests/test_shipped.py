@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import show_attend_tell
+from show_attend_tell.captioning.shipped import find_model
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.shipped import find_model
 from tests.conftest import Sat
 
 ROOT = Path(__file__).resolve().parents[1]

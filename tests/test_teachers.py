@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 import torch
 
+from show_attend_tell.data.batches import PADDING, Captions
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.batches import Captions
 from show_attend_tell.learning.checkpoint import load
-from show_attend_tell.learning.decoder import PADDING
-from show_attend_tell.learning.objectives import Advice, soft_cost
+from show_attend_tell.learning.objectives.distillation import Teachers
+from show_attend_tell.learning.objectives.likelihood import Advice, soft_cost
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import LAST, Run
-from show_attend_tell.learning.teachers import Teachers
 from show_attend_tell.learning.trainer import train
 from tests.tiny_world import make_store, tiny_recipe
 
@@ -48,7 +47,7 @@ def lesson_of(store: FeatureStore, run: Run) -> tuple[torch.Tensor, torch.Tensor
     captions = Captions.of(store, "train", run.vocabulary)
     some = list(range(6))
     annotations = torch.from_numpy(store.read([captions.rows[i] for i in some]))
-    return annotations, captions.padded(some)  # type: ignore[arg-type]
+    return annotations, torch.from_numpy(captions.padded(some))  # type: ignore[arg-type]
 
 
 def test_advice_is_the_mean_of_what_each_would_tell_after_the_same_words(

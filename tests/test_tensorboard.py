@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from show_attend_tell.learning.history import read
-from show_attend_tell.learning.tensorboard import FOLDER, TensorBoard
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.history import read
+from show_attend_tell.learning.watching.tensorboard import FOLDER, TensorBoard
 from tests.tiny_world import make_store, tiny_recipe
 
 

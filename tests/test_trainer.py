@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 import torch
 
+from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
+from show_attend_tell.files import RunLock
 from show_attend_tell.learning import checkpoint, trainer
-from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.evaluate import caption_rows
-from show_attend_tell.learning.history import read
+from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import METRICS
-from show_attend_tell.scoring.rouge import rouge_rows
-from show_attend_tell.telling.search import Search
+from show_attend_tell.scoring.metrics.rouge import rouge_rows
 from tests.faults import failing_call
 from tests.tiny_world import COLOURS, Scene, make_store, tiny_recipe
 
@@ -606,7 +606,7 @@ def test_training_keeps_no_graph_alive(
     import gc
     import weakref
 
-    from show_attend_tell.learning.objectives import soft_cost
+    from show_attend_tell.learning.objectives.likelihood import soft_cost
 
     decoder = Decoder(tiny_recipe().model, 8, 5)
     annotations = torch.randn(3, 4, 8, requires_grad=True)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from show_attend_tell.captioning.exported import ExportedModel
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.average import average_runs
-from show_attend_tell.learning.decoder import Decoder
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.encoders.base import Upper
-from show_attend_tell.learning.export import export_model
-from show_attend_tell.learning.prepare import read_pixels
+from show_attend_tell.learning.encoders.prepare import read_pixels
+from show_attend_tell.learning.export.folder import export_model
+from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import LAST, Run, encoder_of, is_tuned
 from show_attend_tell.learning.trainer import train
-from show_attend_tell.telling.exported import ExportedModel
 from tests.small_photos import small_recipe, small_store
 
 TUNED = 2

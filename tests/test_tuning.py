@@ -20,9 +20,9 @@ from show_attend_tell import terminal
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, tuning
-from show_attend_tell.learning.history import read
 from show_attend_tell.learning.recipe import Recipe, load_recipe, vary
 from show_attend_tell.learning.run import BEST, Run
+from show_attend_tell.learning.watching.history import read
 from tests.conftest import Sat
 from tests.tiny_world import make_store, tiny_recipe
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import show_attend_tell
+from show_attend_tell.captioning.search import Search
+from show_attend_tell.captioning.views import VIEWS, frame_views, on_picture
 from show_attend_tell.data.pictures import Preprocessing, frame
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.search import Search
-from show_attend_tell.telling.views import VIEWS, frame_views, on_picture
 from tests.conftest import Sat
 
 GRID = (8, 8)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from show_attend_tell.learning.decoder import Decoder
+from show_attend_tell.learning.model.decoder import Decoder
 
 
 def textbook_loss(

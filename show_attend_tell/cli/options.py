@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from show_attend_tell.captioning.search import Search
     from show_attend_tell.data.layouts import Dataset
     from show_attend_tell.learning.run import Run
-    from show_attend_tell.telling.search import Search
 
 
 class ScoringRecipe(StrEnum):
@@ -161,7 +161,7 @@ def asked_of_search(
 
 def search_of(run: "Run", asked: Mapping[str, Any]) -> "Search":
     """The search of a run's recipe, but for what was asked for."""
-    from show_attend_tell.telling.search import Search
+    from show_attend_tell.captioning.search import Search
 
     return Search(**run.recipe.search.model_dump() | dict(asked))
 

@@ -125,8 +125,8 @@ def report(
         sat report runs/soft features/lite2 --pictures /where/they/are/now
     """
     with needs("train"):
-        from show_attend_tell.learning.reporting import gather
         from show_attend_tell.learning.run import Run
+        from show_attend_tell.learning.watching.report import gather
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.files import make_room, write_text
@@ -197,7 +197,7 @@ def export(
     from show_attend_tell import terminal
 
     with needs("train"):
-        from show_attend_tell.learning.export import export_model
+        from show_attend_tell.learning.export.folder import export_model
         from show_attend_tell.learning.run import Run
 
     model = Run.open(run)
@@ -226,8 +226,8 @@ def _evaluate_run(
 ) -> dict[str, Any]:
     with needs("train"):
         from show_attend_tell.learning import evaluate as evaluation
-        from show_attend_tell.learning.looking import look_at_boxes
         from show_attend_tell.learning.run import Run
+        from show_attend_tell.learning.watching.looking import look_at_boxes
     from show_attend_tell import terminal
     from show_attend_tell.data.features import FeatureStore
 

@@ -18,7 +18,7 @@ from show_attend_tell.cli.options import (
 from show_attend_tell.errors import UserError, printable
 
 if TYPE_CHECKING:
-    from show_attend_tell.scoring.reading import Columns, References
+    from show_attend_tell.scoring.files import Columns, References
 
 
 @app.command()
@@ -176,7 +176,8 @@ def score(
     """
     from show_attend_tell import terminal
     from show_attend_tell.files import write_json_lines
-    from show_attend_tell.scoring import pairing, reading, report
+    from show_attend_tell.scoring import files as reading
+    from show_attend_tell.scoring import pairing, report
     from show_attend_tell.scoring.measure import check_metrics, find_metric
 
     if json and markdown:
@@ -258,7 +259,7 @@ def _references(
     """What people said; of a data set that of one split, and also what is to be learned from."""
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.data.layouts import load_dataset
-    from show_attend_tell.scoring.reading import References, is_text, read_references
+    from show_attend_tell.scoring.files import References, is_text, read_references
 
     path = paths[0]
     if split is None and (len(paths) > 1 or not _is_data_set(path)):

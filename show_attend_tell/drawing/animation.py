@@ -5,10 +5,10 @@ import io
 from PIL import Image, ImageDraw
 from PIL.ImageColor import getrgb
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.drawing.figure import ACCENT, INK, PAPER, TRACK, refuse_no_words
 from show_attend_tell.drawing.lettering import Font, Lettering, pieces, shortened
 from show_attend_tell.drawing.light import lit, refuse_another_shape, resized
-from show_attend_tell.telling.caption import Caption
 
 # In pixels.
 LONGEST_SIDE = 480

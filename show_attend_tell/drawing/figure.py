@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from PIL import Image, ImageDraw
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.captioner import Picture, open_given
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.drawing.items import Item
 from show_attend_tell.drawing.lettering import Lettering, shortened, wrapped
 from show_attend_tell.drawing.light import ONE_PLACE, lit, refuse_another_shape, resized
 from show_attend_tell.errors import UserError, printable
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.captioner import Picture, open_given
 
 PAPER, INK, MUTED, TRACK, ACCENT = "#ffffff", "#1c1c1e", "#66645f", "#e3e0d9", "#b4690e"
 NO_WORDS = "(no words)"

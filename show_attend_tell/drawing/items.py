@@ -7,11 +7,10 @@ from typing import Any, TypeAlias
 
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.captioner import Captioner, Source
 from show_attend_tell.data.pictures import MOST_BYTES, open_picture
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.captioner import Captioner
-from show_attend_tell.telling.listing import Source
 
 Item: TypeAlias = tuple[str, Caption, Image.Image]  # a name, a caption, the whole upright picture
 

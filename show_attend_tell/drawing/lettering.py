@@ -7,7 +7,7 @@ from typing import cast
 
 from PIL import ImageFont
 
-from show_attend_tell.telling.caption import Caption
+from show_attend_tell.captioning.caption import Caption
 
 Font = ImageFont.FreeTypeFont
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.model import Floats
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.model import Floats
 
 SIGMA = 20 / 224  # as in the authors' figures: 20 pixels on a crop of 224
 DIM = 0.75  # how far a place fades into the night that the word did not look at

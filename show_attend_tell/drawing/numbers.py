@@ -7,8 +7,8 @@ from dataclasses import astuple
 
 import numpy as np
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.drawing.items import Item
-from show_attend_tell.telling.caption import Caption
 
 
 def as_json(items: Sequence[Item]) -> str:

@@ -2,9 +2,9 @@
 
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.drawing.light import lit, refuse_another_shape, resized
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Caption
 
 
 def overlay(caption: Caption, picture: Image.Image, word: str) -> Image.Image:

@@ -11,6 +11,8 @@ from importlib.resources import files
 import numpy as np
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption
+from show_attend_tell.captioning.model import Floats
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.drawing.items import Item
 from show_attend_tell.drawing.lettering import pieces
@@ -22,8 +24,6 @@ from show_attend_tell.drawing.light import (
     resized,
     veil,
 )
-from show_attend_tell.telling.caption import Caption
-from show_attend_tell.telling.model import Floats
 
 STYLE, SCRIPT = (
     files("show_attend_tell.drawing").joinpath(name).read_text("utf-8")

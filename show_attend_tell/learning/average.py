@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, write_json_lines, write_text
+from show_attend_tell.files import RunLock, cannot_write, write_json_lines, write_text
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.checkpoint import RunLock
 from show_attend_tell.learning.run import (
     BEST,
     FEATURES,

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or refused, and the lock that gives a run folder one trainer.
+"""Checkpoints that are whole or refused.
 
 A checkpoint is a safetensors file, so nothing in it can run. Its header's metadata holds the
 format's version, the facts about the run as one JSON string, and a SHA-256 of the whole file
@@ -9,18 +9,15 @@ import errno
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import safetensors.torch
 from torch import Tensor
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, must_be_file, try_lock, write_atomically
+from show_attend_tell.files import must_be_file, write_atomically
 
 FORMAT = "1"  # of the metadata; the digest is found the same way in every format
 _MAX_HEADER = 1 << 20  # bytes; a larger one is no checkpoint of ours, and is not parsed
@@ -260,55 +257,3 @@ def _damaged(path: Path, why: str) -> UserError:
 
 def _foreign(path: Path, what: str) -> UserError:
     return UserError("model.foreign", f"{path}: no checkpoint of show_attend_tell: {what}")
-
-
-class RunLock:
-    """Keeps a second trainer out of a run folder; the operating system lifts it when we die.
-
-    The file `lock` says who holds it. Its text is for people: the lock itself is the system's, so
-    what a killed trainer left behind is taken over.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, RunLock(Path(folder)):
-    ...     pass  # train
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "lock"
-
-    def __enter__(self) -> "RunLock":
-        """Take the lock, or raise `run.locked` with the holder's name."""
-        now = datetime.now().astimezone().isoformat(" ", "seconds")
-        try:
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
-        try:
-            if not try_lock(self._handle):
-                holder = os.read(self._handle, 1000).decode(errors="replace").strip()
-                raise UserError(
-                    "run.locked",
-                    f"{self.path.parent}: another trainer is at work here ({holder}); "
-                    "wait for it, stop it, or train into another folder",
-                )
-            os.ftruncate(self._handle, 0)
-            text = f"host {socket.gethostname()}, process {os.getpid()}, since {now}\n"
-            os.write(self._handle, text.encode())
-        except OSError as error:
-            os.close(self._handle)
-            raise cannot_write(self.path, error) from error
-        except UserError:
-            os.close(self._handle)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Give the lock back; the file stays: removing it would race with the next taker."""
-        os.close(self._handle)

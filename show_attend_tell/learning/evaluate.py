@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from show_attend_tell.captioning.consensus import pictures_together, tell
+from show_attend_tell.captioning.search import Search, Told
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.evaluation import evaluation_facts, write_files
-from show_attend_tell.learning.decoder import Teachable
-from show_attend_tell.learning.looking import Looking
+from show_attend_tell.learning.model.adapter import TorchTeller
+from show_attend_tell.learning.model.decoder import Teachable
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.teller import TorchTeller
+from show_attend_tell.learning.watching.looking import Looking
 from show_attend_tell.scoring import Measured, Score
-from show_attend_tell.scoring.by_recipe import RESAMPLES, measure_by_recipe, score_by_recipe
-from show_attend_tell.scoring.grounding import measure_grounding
-from show_attend_tell.scoring.health import measure_health
+from show_attend_tell.scoring.analysis.grounding import measure_grounding
+from show_attend_tell.scoring.analysis.health import measure_health
+from show_attend_tell.scoring.by_protocol import RESAMPLES, measure_by_recipe, score_by_recipe
 from show_attend_tell.scoring.score import score_measured
-from show_attend_tell.telling.consensus import pictures_together, tell
-from show_attend_tell.telling.search import Search, Told
 
 PICTURES_AT_ONCE = 50
 

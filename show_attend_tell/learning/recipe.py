@@ -25,16 +25,16 @@ from pydantic import (
     ValidationError,
 )
 
-from show_attend_tell.errors import UserError
-from show_attend_tell.files import must_be_file
-from show_attend_tell.scoring import METRICS
-from show_attend_tell.telling.search import (
+from show_attend_tell.captioning.search import (
     MOST_BEAM,
     MOST_LENGTH_POWER,
     MOST_REPETITION,
     MOST_WORDS,
     Look,
 )
+from show_attend_tell.errors import UserError
+from show_attend_tell.files import must_be_file
+from show_attend_tell.scoring import METRICS
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "recipes"
 

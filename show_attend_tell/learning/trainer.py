@@ -19,21 +19,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from show_attend_tell.captioning.search import Search
+from show_attend_tell.data.batches import Batch, Captions, epoch_batches, picture_batches
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import write_text
+from show_attend_tell.files import RunLock, write_text
+from show_attend_tell.interruption import Asked, asked_to_stop
 from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.batches import Batch, Captions, epoch_batches, picture_batches
-from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.decoder import Teachable
 from show_attend_tell.learning.evaluate import caption_rows, references
-from show_attend_tell.learning.hard import Baseline, hard_cost
-from show_attend_tell.learning.history import Event, History, draw_curves, read
-from show_attend_tell.learning.interruption import Asked, asked_to_stop
-from show_attend_tell.learning.objectives import Advice, Cost, soft_cost
+from show_attend_tell.learning.model.decoder import Teachable
+from show_attend_tell.learning.objectives.distillation import Teachers
+from show_attend_tell.learning.objectives.hard import Baseline, hard_cost
+from show_attend_tell.learning.objectives.likelihood import Advice, Cost, soft_cost
+from show_attend_tell.learning.objectives.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.recipe import Recipe, TrainingSection
-from show_attend_tell.learning.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.run import (
     BEST,
     LAST,
@@ -49,12 +49,11 @@ from show_attend_tell.learning.run import (
     versions,
     weights_to_begin_with,
 )
-from show_attend_tell.learning.sheets import draw_sheet
-from show_attend_tell.learning.tally import Tally
-from show_attend_tell.learning.teachers import Teachers
+from show_attend_tell.learning.watching.history import Event, History, draw_curves, read
+from show_attend_tell.learning.watching.sheets import draw_sheet
+from show_attend_tell.learning.watching.tally import Tally
 from show_attend_tell.scoring import BLEU, score_captions
 from show_attend_tell.scoring.measure import check_metrics
-from show_attend_tell.telling.search import Search
 
 SILENT = 5e-5  # dev scores below it are shown as 0.00 and are noise: there the loss decides
 FEW = 100  # dev pictures; with fewer, BLEU-4 moves by several points by chance
@@ -270,7 +269,7 @@ class Trainer:
 
     def _step(self, batch: Batch) -> tuple[Cost, float]:
         training = self.recipe.training
-        features, captions = self._features(batch), self.captions.padded(batch)
+        features, captions = self._features(batch), torch.from_numpy(self.captions.padded(batch))
         generator = torch.Generator().manual_seed(training.seed * 1_000_003 + self.place.step)
         self.optimiser.zero_grad()
         cost = self._cost(batch, features, captions, generator)
@@ -419,7 +418,7 @@ class Trainer:
         """−log p a word of the dev captions; only a loss, never a score."""
         nats, words = 0.0, 0
         for batch in self._batches(self.dev, 64, (0,)):
-            captions = self.dev.padded(batch)
+            captions = torch.from_numpy(self.dev.padded(batch))
             features = torch.from_numpy(self.store.read(self._rows(self.dev, batch)))
             lesson = decoder.teach(decoder.see(features), captions)
             cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)

@@ -23,12 +23,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import make_room, write_atomically, write_text
-from show_attend_tell.learning.checkpoint import RunLock
-from show_attend_tell.learning.history import Event
+from show_attend_tell.files import RunLock, make_room, write_atomically, write_text
 from show_attend_tell.learning.recipe import Recipe, example_of, parse_value, vary
 from show_attend_tell.learning.run import BEST, refuse_other_encoder
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.history import Event
 from show_attend_tell.private import matplotlib_figure
 
 Values = CategoricalDistribution | FloatDistribution | IntDistribution

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.drawing.page import escaped
 from show_attend_tell.report.facts import Points
-from show_attend_tell.scoring.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Group
 
 REPORT_STYLE = files("show_attend_tell.report").joinpath("report.css").read_text("utf-8")
 

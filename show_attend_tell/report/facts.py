@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.scoring import Diversity, Score
-from show_attend_tell.scoring.calibration import Group
-from show_attend_tell.scoring.health import Health, Moment
-from show_attend_tell.scoring.usage import WordUse
-from show_attend_tell.telling.caption import Caption
+from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.health import Health, Moment
+from show_attend_tell.scoring.analysis.usage import WordUse
 
 Points = Sequence[tuple[float, float]]
 

@@ -14,9 +14,9 @@ from show_attend_tell.report.charts import REPORT_STYLE, Line, panel, panels
 from show_attend_tell.report.curves import learning
 from show_attend_tell.report.facts import Attention, Entry, Facts, Shown, Sureness
 from show_attend_tell.scoring import Diversity, Score
-from show_attend_tell.scoring.calibration import calibration_error
-from show_attend_tell.scoring.health import word_class
-from show_attend_tell.scoring.usage import WordUse
+from show_attend_tell.scoring.analysis.calibration import calibration_error
+from show_attend_tell.scoring.analysis.health import word_class
+from show_attend_tell.scoring.analysis.usage import WordUse
 
 REPORT_SCRIPT = files("show_attend_tell.report").joinpath("report.js").read_text("utf-8")
 WORDS_LISTED = 14

@@ -1,8 +1,6 @@
 """How good captions are: the field's scores, exact and without Java."""
 
-from show_attend_tell.scoring.bootstrap import Comparison, compare, intervals
-from show_attend_tell.scoring.cider import DocumentFrequencies
-from show_attend_tell.scoring.diversity import Diversity, measure_diversity
+from show_attend_tell.scoring.analysis.diversity import Diversity, measure_diversity
 from show_attend_tell.scoring.measure import (
     BLEU,
     DEFAULT_METRICS,
@@ -12,7 +10,9 @@ from show_attend_tell.scoring.measure import (
     Recipe,
     measure,
 )
+from show_attend_tell.scoring.metrics.cider import DocumentFrequencies
 from show_attend_tell.scoring.score import Score, score_captions
+from show_attend_tell.scoring.statistics import Comparison, compare, intervals
 
 __all__ = [
     "BLEU",

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring import meteor, spice, tokens
-from show_attend_tell.scoring.bleu import bleu, bleu_rows
-from show_attend_tell.scoring.cider import DocumentFrequencies, cider_rows
-from show_attend_tell.scoring.meteor_halves import meteor_rows_in_halves
-from show_attend_tell.scoring.ngrams import ORDERS
-from show_attend_tell.scoring.rouge import rouge_rows
+from show_attend_tell.scoring.metrics import meteor, spice, tokens
+from show_attend_tell.scoring.metrics.bleu import bleu, bleu_rows
+from show_attend_tell.scoring.metrics.cider import DocumentFrequencies, cider_rows
+from show_attend_tell.scoring.metrics.meteor_halves import meteor_rows_in_halves
+from show_attend_tell.scoring.metrics.ngrams import ORDERS
+from show_attend_tell.scoring.metrics.rouge import rouge_rows
 
 Rows = NDArray[np.float64]
 

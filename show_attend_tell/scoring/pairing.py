@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.rows import short
-from show_attend_tell.scoring.reading import Candidates, References, count, some
+from show_attend_tell.scoring.files import Candidates, References, count, some
 
 # What models write for a word they do not know, or for the end of a sentence.
 _MARKS = re.compile(r"</?(?:unk|start|end|pad|bos|eos|s)>", re.IGNORECASE)

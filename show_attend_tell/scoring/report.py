@@ -11,11 +11,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring.bootstrap import LEVEL, SEED, Comparison, compare
-from show_attend_tell.scoring.diversity import Diversity, measure_diversity
+from show_attend_tell.scoring.analysis.diversity import Diversity, measure_diversity
 from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, measure
-from show_attend_tell.scoring.meteor import why_not
+from show_attend_tell.scoring.metrics.meteor import why_not
 from show_attend_tell.scoring.score import Score, score_measured
+from show_attend_tell.scoring.statistics import LEVEL, SEED, Comparison, compare
 
 RESAMPLES = 1000
 UNITS = "CIDEr-D runs from 0 to 10; the other scores are in percent."

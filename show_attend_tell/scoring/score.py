@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from show_attend_tell.scoring.bootstrap import SEED, intervals
-from show_attend_tell.scoring.cider import DocumentFrequencies
 from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, Recipe, measure
+from show_attend_tell.scoring.metrics.cider import DocumentFrequencies
+from show_attend_tell.scoring.statistics import SEED, intervals
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Caption, sentence
 from show_attend_tell.data.pictures import Preprocessing, crop_of
-from show_attend_tell.telling.caption import Caption, sentence
 
 PAPER = Preprocessing(mean=(0, 0, 0), std=(1, 1, 1))
 SQUEEZE = PAPER.model_copy(update={"fit": "squeeze"})

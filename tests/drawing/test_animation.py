@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.drawing import animate
 from show_attend_tell.drawing.animation import LEAST_WIDTH, LONGEST_SIDE
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Caption
 from tests.drawing.cases import SQUEEZE, caption_of, grey
 
 

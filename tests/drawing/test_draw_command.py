@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import show_attend_tell
-from show_attend_tell.telling.captioner import Captioner
+from show_attend_tell.captioning.captioner import Captioner
 from tests.conftest import Sat
 
 pytestmark = pytest.mark.slow

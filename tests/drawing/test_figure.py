@@ -9,10 +9,10 @@ import pytest
 from PIL import Image, ImageDraw
 
 from show_attend_tell import drawing
+from show_attend_tell.captioning.caption import Caption, Looked
 from show_attend_tell.drawing import lettering, sheet
 from show_attend_tell.drawing.figure import FIGURE, SHEET
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Caption, Looked
 from tests.drawing.cases import SQUEEZE, caption_of, grey, with_metadata
 
 TILE_WIDTH, MOST_COLUMNS = FIGURE.tile, FIGURE.columns

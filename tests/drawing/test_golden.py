@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image, ImageDraw, ImageSequence
 
+from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.drawing import animate, draw, overlay, page, sheet
-from show_attend_tell.telling.caption import Caption
 from tests.browser import needs_chromium, opened
 from tests.drawing.cases import SQUEEZE, caption_of
 

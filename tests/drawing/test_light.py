@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image
 
+from show_attend_tell.captioning.caption import Looked
+from show_attend_tell.captioning.model import Floats
 from show_attend_tell.data.pictures import Crop, Preprocessing, crop_of, open_picture
 from show_attend_tell.drawing import attention_map, light, overlay
 from show_attend_tell.drawing.light import lit
 from show_attend_tell.errors import UserError
-from show_attend_tell.telling.caption import Looked
-from show_attend_tell.telling.model import Floats
 from tests.drawing.cases import PAPER, SIZES, SQUEEZE, caption_of, grey, looking_at
 
 

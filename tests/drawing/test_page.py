@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from show_attend_tell.captioning.caption import Looked
 from show_attend_tell.data.pictures import crop_of
 from show_attend_tell.drawing import page
-from show_attend_tell.telling.caption import Looked
 from tests.drawing.cases import PAPER, SQUEEZE, caption_of, grey, looking_at, with_metadata
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from show_attend_tell.report.facts import Attention, Curves, Entry, Facts, Shown, Sureness
 from show_attend_tell.scoring import Score, measure_diversity
-from show_attend_tell.scoring.calibration import Group
-from show_attend_tell.scoring.health import Health, Moment
-from show_attend_tell.scoring.usage import compare_words
+from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.health import Health, Moment
+from show_attend_tell.scoring.analysis.usage import compare_words
 from tests.drawing.cases import caption_of, with_metadata
 
 TOLD = ["a dog runs", "two men <b>sit</b>", "a zebra & a man"]

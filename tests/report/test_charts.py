@@ -7,7 +7,7 @@ import pytest
 
 from show_attend_tell.report import charts
 from show_attend_tell.report.charts import Line
-from show_attend_tell.scoring.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Group
 
 
 def points(path: str) -> list[tuple[float, float]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from show_attend_tell.scoring import score_captions
-from show_attend_tell.scoring.by_recipe import measure_by_recipe, score_by_recipe
+from show_attend_tell.scoring.by_protocol import measure_by_recipe, score_by_recipe
 
 PEOPLE = {
     "1.jpg": ["A dog runs through the grass .", "A brown dog is running ."],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from show_attend_tell.scoring.calibration import (
+from show_attend_tell.scoring.analysis.calibration import (
     by_confidence,
     calibration_error,
     rank_correlation,

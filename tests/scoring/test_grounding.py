@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring.grounding import Look, covered, measure_grounding
+from show_attend_tell.scoring.analysis.grounding import Look, covered, measure_grounding
 from show_attend_tell.scoring.score import score_measured
 
 LEFT_HALF = np.array([[0.0, 0.0, 0.5, 1.0]])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from show_attend_tell.scoring.health import (
+from show_attend_tell.scoring.analysis.health import (
     Watched,
     coverage,
     gates_of_words,

@@ -16,7 +16,7 @@ from show_attend_tell.scoring import (
     score_captions,
 )
 from show_attend_tell.scoring.measure import check_metrics, find_metric
-from show_attend_tell.scoring.meteor_data import MISSING
+from show_attend_tell.scoring.metrics.meteor_data import MISSING
 
 CAPTIONS = {"1": "A dog runs .", "2": "a cat sleeps"}
 REFERENCES = {"1": ["a dog runs fast .", "the dog"], "2": ["a cat sleeps"]}

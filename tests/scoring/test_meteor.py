@@ -17,16 +17,17 @@ import numpy as np
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring import measure, meteor_data
-from show_attend_tell.scoring import meteor as meteor_module
-from show_attend_tell.scoring.meteor import (
+from show_attend_tell.scoring import measure
+from show_attend_tell.scoring.metrics import meteor as meteor_module
+from show_attend_tell.scoring.metrics import meteor_data
+from show_attend_tell.scoring.metrics.meteor import (
     java_hash,
     meteor,
     meteor_rows,
     meteor_statistics,
 )
-from show_attend_tell.scoring.meteor_data import Paraphrases, WordLists, find_index
-from show_attend_tell.scoring.meteor_text import normalise
+from show_attend_tell.scoring.metrics.meteor_data import Paraphrases, WordLists, find_index
+from show_attend_tell.scoring.metrics.meteor_text import normalise
 from tests.scoring.cases import needs_meteor, read_lines
 from tests.shared import needs_shared
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.scoring import meteor_halves
-from show_attend_tell.scoring.meteor import meteor_rows
-from show_attend_tell.scoring.meteor_halves import meteor_rows_in_halves
+from show_attend_tell.scoring.metrics import meteor_halves
+from show_attend_tell.scoring.metrics.meteor import meteor_rows
+from show_attend_tell.scoring.metrics.meteor_halves import meteor_rows_in_halves
 from tests.scoring.cases import needs_meteor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ def test_the_second_process_does_its_share(monkeypatch: pytest.MonkeyPatch) -> N
 
 HOSTILE = (
     *("numpy.py", "json.py", "os.py", "sitecustomize.py", "snowballstemmer.py"),
-    *("show_attend_tell/__init__.py", "show_attend_tell/scoring/meteor_halves.py"),
+    *("show_attend_tell/__init__.py", "show_attend_tell/scoring/metrics/meteor_halves.py"),
 )
 
 
@@ -135,4 +135,4 @@ def test_processes_are_started_in_two_places_alone() -> None:
         for path in PACKAGE.rglob("*.py")
         if starts.search(path.read_text("utf-8"))
     }
-    assert found == {"scoring/meteor_halves.py", "scoring/spice.py"}
+    assert found == {"scoring/metrics/meteor_halves.py", "scoring/metrics/spice.py"}

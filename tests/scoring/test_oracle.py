@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from show_attend_tell.scoring import tokens
-from show_attend_tell.scoring.meteor import meteor, meteor_rows, meteor_statistics
+from show_attend_tell.scoring.metrics import tokens
+from show_attend_tell.scoring.metrics.meteor import meteor, meteor_rows, meteor_statistics
 from tests.scoring.cases import needs_java, needs_meteor, pycocoevalcap
 from tests.shared import SHARED, needs_shared
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring.pairing import pair
-from show_attend_tell.scoring.reading import (
+from show_attend_tell.scoring.files import (
     Candidates,
     Columns,
     References,
     read_candidates,
     read_references,
 )
+from show_attend_tell.scoring.pairing import pair
 from tests.scoring import caption_files as files
 from tests.scoring.caption_files import (
     FORMATS,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from show_attend_tell.scoring.rouge import common_length
+from show_attend_tell.scoring.metrics.rouge import common_length
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=9)
 

@@ -15,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring import BLEU, meteor, report, score_captions
-from show_attend_tell.scoring.meteor_data import MISSING
+from show_attend_tell.scoring import BLEU, report, score_captions
+from show_attend_tell.scoring.metrics import meteor
+from show_attend_tell.scoring.metrics.meteor_data import MISSING
 from tests.conftest import SAT, Sat
 from tests.scoring import caption_files as files
 from tests.scoring.caption_files import (

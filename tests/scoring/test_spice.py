@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.scoring import DEFAULT_METRICS, intervals, measure, spice
+from show_attend_tell.scoring import DEFAULT_METRICS, intervals, measure
+from show_attend_tell.scoring.metrics import spice
 from tests.conftest import Sat
 from tests.scoring import caption_files as files
 from tests.scoring.cases import read_json

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from show_attend_tell.rows import MOST_CHARACTERS
-from show_attend_tell.scoring import tokens
-from show_attend_tell.scoring.ptb import ptb_words
+from show_attend_tell.scoring.metrics import tokens
+from show_attend_tell.scoring.metrics.ptb import ptb_words
 from tests.scoring.cases import read_json, read_lines
 from tests.shared import SHARED, needs_shared
 

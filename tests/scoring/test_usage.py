@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from show_attend_tell.scoring.usage import compare_words
+from show_attend_tell.scoring.analysis.usage import compare_words
 
 
 def test_rates_are_of_a_thousand_words_and_surplus_is_dunning_s() -> None:

@@ -1,0 +1,236 @@
+"""From a picture to its caption: open, frame, encode, search."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from show_attend_tell.captioning.caption import Caption, Looked
+from show_attend_tell.captioning.consensus import pictures_together, tell
+from show_attend_tell.captioning.exported import ExportedModel
+from show_attend_tell.captioning.model import Floats
+from show_attend_tell.captioning.search import Search
+from show_attend_tell.captioning.views import frame_views, refuse_views
+from show_attend_tell.data.pictures import (
+    Crop,
+    Opened,
+    crop_of,
+    read_image,
+    read_picture,
+    refuse_too_large,
+)
+from show_attend_tell.errors import UserError
+from show_attend_tell.side_by_side import side_by_side
+
+# What is found for a name that a person gave: a picture, or the error that says why there is none.
+Source: TypeAlias = Path | BinaryIO | UserError
+Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
+
+# The search gets faster with the pictures it has together; the encoder does not, and its memory
+# grows with them.
+AT_ONCE = 16
+ENCODED_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A picture as the encoder sees it."""
+
+    pixels: npt.NDArray[np.uint8]  # (views, size, size, 3)
+    picture_size: tuple[int, int]  # width, height of the upright original
+    crop: Crop
+    warnings: tuple[str, ...]
+
+
+class Captioner:
+    """Captions pictures; safe to call again and again, the same picture the same way.
+
+    Parameters
+    ----------
+    model
+        What sees and captions; its own search is the default.
+    views
+        How many views of each picture to caption from; by default as was chosen for the model. A
+        search that does not look as expected sees one.
+
+    Raises
+    ------
+    UserError
+        `request.bad`: there are not so many views.
+    """
+
+    def __init__(self, model: ExportedModel, *, views: int | None = None) -> None:
+        self.model = model
+        self.views = model.facts.views if views is None else refuse_views(views)
+        facts = model.facts
+        self.search = Search(
+            beam=facts.beam,
+            length_power=facts.length_power,
+            max_words=facts.max_words,
+            look=facts.look,
+            votes=facts.votes,
+            repetition=facts.repetition,
+        )
+
+    @overload
+    def __call__(self, pictures: Picture, search: Search | None = None) -> Caption: ...
+    @overload
+    def __call__(
+        self, pictures: list[Picture] | tuple[Picture, ...], search: Search | None = None
+    ) -> list[Caption]: ...
+    def __call__(
+        self,
+        pictures: Picture | list[Picture] | tuple[Picture, ...],
+        search: Search | None = None,
+    ) -> Caption | list[Caption]:
+        """Caption one picture, or several in order.
+
+        Parameters
+        ----------
+        pictures
+            A path, the bytes of a file, an open file, a Pillow image or a uint8 array
+            (height, width, 3), or a list of such.
+        search
+            How to search; by default as was chosen for the model.
+
+        Raises
+        ------
+        UserError
+            `picture.*`, for the first picture that cannot be read.
+        """
+        if isinstance(pictures, list | tuple):
+            return [_best(told) for told in self.stream(pictures, search)]
+        return self.tell([self.frame(pictures)], search)[0][0]
+
+    def frame(self, picture: Picture) -> Framed:
+        """Read a picture and cut out what the encoder sees."""
+        needed = self.model.facts.preprocessing
+        opened = open_given(picture, needed.resize)
+        pixels = frame_views(opened.image, needed, self.views)
+        warnings = list(opened.warnings)
+        if min(opened.size) < needed.size:
+            warnings.append("enlarged")
+        if (pixels[0] == pixels[0, 0, 0]).all():
+            warnings.append("one_colour")
+        return Framed(pixels, opened.size, crop_of(opened.size, needed), tuple(warnings))
+
+    def views_of(self, search: Search) -> int:
+        """How many views a search sees: to look at one place is to look at a cell of the whole."""
+        return self.views if search.look == "expected" else 1
+
+    def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
+        """The `n_best` captions of each picture, best first."""
+        if not framed:
+            return []
+        search = search or self.search
+        views = self.views_of(search)
+        at_once = self._at_once(search)
+        annotations = _encode(self.model, [one.pixels[:views] for one in framed])
+        told = [
+            sentences
+            for i in range(0, len(framed), at_once)
+            for sentences in tell(self.model, annotations[i : i + at_once], search)
+        ]
+        look: Looked = "pointed" if callable(search.look) else search.look
+        decode, grid = self.model.vocabulary.decode, self.model.facts.grid
+        return [
+            [
+                Caption.of(
+                    each,
+                    decode(each.words),
+                    grid,
+                    one.picture_size,
+                    one.crop,
+                    look,
+                    one.warnings,
+                )
+                for each in sentences
+            ]
+            for one, sentences in zip(framed, told, strict=True)
+        ]
+
+    def _at_once(self, search: Search) -> int:
+        """How many pictures to have together; a search that takes too much memory is refused."""
+        rows, columns = self.model.facts.grid
+        places = self.views_of(search) * rows * columns
+        words = self.model.vocabulary_size
+        return pictures_together(search, AT_ONCE, places=places, words=words)
+
+    def stream(
+        self, pictures: Iterable[Picture | UserError], search: Search | None = None
+    ) -> Iterator[list[Caption] | UserError]:
+        """Captions of any number of pictures, in order; every processor tells some of its own.
+
+        Yields for each picture its captions, best first, or the error that says why it has none;
+        an error in the place of a picture comes out again.
+        """
+        remaining = iter(pictures)
+        at_once = self._at_once(search or self.search)
+        batches = iter(lambda: list(islice(remaining, at_once)), [])
+        for told in side_by_side(
+            partial(self._tell_some, search=search), batches, self.model.threads
+        ):
+            yield from told
+
+    def _tell_some(
+        self, pictures: Sequence[Picture | UserError], search: Search | None
+    ) -> list[list[Caption] | UserError]:
+        some: list[Framed | UserError] = []
+        for picture in pictures:
+            try:
+                some.append(picture if isinstance(picture, UserError) else self.frame(picture))
+            except UserError as error:
+                some.append(error)
+        captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
+        return [one if isinstance(one, UserError) else next(captions) for one in some]
+
+
+def _encode(model: ExportedModel, pixels: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+    """Annotations of each picture, those of its views one after the other: (P, views × L, D)."""
+    squares = np.concatenate(pixels)
+    annotations = np.concatenate(
+        [
+            model.encode(squares[i : i + ENCODED_AT_ONCE])
+            for i in range(0, len(squares), ENCODED_AT_ONCE)
+        ]
+    )
+    return annotations.reshape(len(pixels), -1, annotations.shape[2])
+
+
+def _best(told: list[Caption] | UserError) -> Caption:
+    if isinstance(told, UserError):
+        raise told
+    return told[0]
+
+
+def open_given(picture: Picture, least_side: int | None = None) -> Opened:
+    """Open whatever a captioner takes for a picture; `least_side` as in `read_picture`."""
+    if isinstance(picture, Image.Image):
+        return read_image(picture)
+    if isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise UserError(
+                "picture.unsupported",
+                f"an array must be uint8 (height, width, 3) in RGB, not {picture.dtype} "
+                f"{picture.shape}; scale it to 0..255 first",
+            )
+        if picture.size == 0:
+            raise UserError("picture.empty", f"the array {picture.shape} has no pixels")
+        refuse_too_large((picture.shape[1], picture.shape[0]), "the array")
+        return read_image(Image.fromarray(picture))
+    if isinstance(picture, str):
+        picture = Path(picture)
+    if not isinstance(picture, Path | bytes | io.IOBase) and not hasattr(picture, "read"):
+        raise UserError(
+            "picture.unsupported",
+            "a picture is a path, bytes, an open file, a Pillow image or a uint8 array, "
+            f"not {type(picture).__name__}",
+        )
+    return read_picture(picture, least_side=least_side)

@@ -1,0 +1,417 @@
+"""Search: from a model's next-word probabilities to sentences, by beam search or by sampling.
+
+A beam of 1 is greedy search. Scores are sums of log-probabilities, as in the authors' code, unless
+a length power is asked for. All pictures of a batch advance together and leave it when they are
+done; what is told about one never depends on the others.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from show_attend_tell.captioning.model import Floats, Integers, Teller, pick
+from show_attend_tell.errors import UserError, number, whole_number, wrong_argument
+
+Look = Literal["expected", "most-likely", "sampled"]
+# (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
+Pointing = Callable[[Floats, int, Integers], Floats]
+
+
+# Words are numbered by how common they are, after the end and the unknown word; the first eleven
+# ("a", "in", "on", ...) are told twice in many a good sentence.
+COMMONEST = 13
+
+# Limits of what may be asked for, far beyond what makes captions better; a picture's memory grows
+# with the square of the beam.
+MOST_BEAM = 1_000  # also of votes
+MOST_DRAWN = 10_000  # n_best of sampling
+MOST_WORDS = 1_000
+MOST_LENGTH_POWER = 10.0
+MOST_REPETITION = 1_000.0
+TEMPERATURES = (1e-4, 1e3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How to search. A beam search by default; a `temperature` makes it sampling."""
+
+    beam: int = 5  # hypotheses kept per picture; 1 is greedy; not used when sampling
+    n_best: int = 1  # sentences returned per picture; when sampling, how many are drawn
+    length_power: float = (
+        0.0  # score = log-probability / length ** power, the end counted as a word
+    )
+    min_words: int = 1  # the end is forbidden before
+    max_words: int = 50  # a sentence that has not ended by then is cut
+    allow_unknown: bool = False
+    allow_repeats: bool = False  # the same word twice in a row
+    # Nats that a beam search takes from a word which the sentence has already, unless it is one of
+    # the commonest: a model without memory for its words tells of "a skateboard on a skateboard".
+    repetition: float = 0.0
+    temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
+    among: int | None = None  # sampling: draw from this many likeliest words only; None: from all
+    seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
+    # What is put in the place of the model's attention: alpha itself, its most likely place, a
+    # place drawn from it, or what a person's function returns.
+    look: Look | Pointing = "expected"
+    # Sentences drawn to choose among the beam's by, see `consensus`; 0: the likeliest is told.
+    votes: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be; keep NumPy's numbers as Python's."""
+        sampling = self.temperature is not None
+        most = MOST_DRAWN if sampling else MOST_BEAM
+        settled: dict[str, int | float] = {
+            "beam": whole_number("beam", self.beam, 1, MOST_BEAM),
+            "n_best": whole_number("n_best", self.n_best, 1, most),
+            "votes": whole_number("votes", self.votes, 0, MOST_BEAM),
+            "max_words": whole_number("max_words", self.max_words, 1, MOST_WORDS),
+            "seed": whole_number("seed", self.seed, 0),
+            "length_power": number("length_power", self.length_power, 0, MOST_LENGTH_POWER),
+            "repetition": number("repetition", self.repetition, 0, MOST_REPETITION),
+        }
+        if not sampling and self.n_best > self.beam:
+            raise wrong_argument("n_best", self.n_best, f"at most beam ({self.beam})")
+        settled["min_words"] = whole_number("min_words", self.min_words, 0)
+        if self.min_words > self.max_words:
+            raise wrong_argument(
+                "min_words", self.min_words, f"at most max_words ({self.max_words})"
+            )
+        if self.temperature is not None:
+            settled["temperature"] = number("temperature", self.temperature, *TEMPERATURES)
+        if self.among is not None:
+            settled["among"] = whole_number("among", self.among, 1)
+        for name in ("allow_unknown", "allow_repeats"):
+            if not isinstance(getattr(self, name), bool):
+                raise wrong_argument(name, getattr(self, name), "True or False", is_kind=False)
+        looks = get_args(Look)
+        if not callable(self.look) and (not isinstance(self.look, str) or self.look not in looks):
+            raise wrong_argument("look", self.look, f"one of {', '.join(looks)}, or a function")
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One sentence of T words: what was said, how surely, and where each word looked."""
+
+    words: tuple[int, ...]  # without the end
+    log_probs: npt.NDArray[np.float64]  # (T,), the model's own, whatever was forbidden
+    end_log_prob: float | None  # of the end after the last word; None if the sentence was cut
+    attention: Floats  # (T, L): alpha, where the model would look
+    weights: Floats  # (T, L): where it was made to look; alpha itself with look="expected"
+    gates: Floats  # (T,): β
+    score: float  # what sentences were ranked by
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended the sentence itself."""
+        return self.end_log_prob is not None
+
+    @property
+    def log_prob(self) -> float:
+        """Log-probability of the whole sentence, the end included where there is one."""
+        return float(self.log_probs.sum()) + (self.end_log_prob or 0.0)
+
+
+class _Look(NamedTuple):
+    alpha: Floats  # (rows, L)
+    weights: Floats  # (rows, L)
+    gate: Floats  # (rows,)
+
+
+class _Finished(NamedTuple):
+    words: Integers  # (T,)
+    log_probs: npt.NDArray[np.float64]  # (T,)
+    rows: Integers  # (T,): which row of each step's look was its own
+    end_log_prob: float | None
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Live:
+    """The hypotheses of the pictures still in the batch, all t words long."""
+
+    pictures: Integers  # (P,): their places among all pictures
+    totals: npt.NDArray[np.float64]  # (P, beams): log-probability so far; -inf: nothing lives here
+    words: Integers  # (P, beams, t)
+    log_probs: npt.NDArray[np.float64]  # (P, beams, t)
+    rows: Integers  # (P, beams, t): which row of each step's look was its own
+
+    @classmethod
+    def start(cls, pictures: int, beams: int) -> "_Live":
+        empty = np.zeros((pictures, beams, 0))
+        no_words = empty.astype(np.int64)
+        totals = np.zeros((pictures, beams))
+        return cls(np.arange(pictures), totals, no_words, empty, no_words)
+
+    def follow(
+        self,
+        going: Integers,
+        parents: Integers,
+        words: Integers,
+        log_probs: npt.NDArray[np.float64],
+        totals: npt.NDArray[np.float64],
+    ) -> "_Live":
+        """Keep the pictures `going`, and in each the beams `parents`, every one a word longer."""
+        own = going[:, None], parents
+        rows = going[:, None] * self.totals.shape[1] + parents
+
+        def longer(history: npt.NDArray[Any], last: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([history[own], last[:, :, None]], axis=2)
+
+        return _Live(
+            self.pictures[going],
+            totals,
+            longer(self.words, words),
+            longer(self.log_probs, log_probs),
+            longer(self.rows, rows),
+        )
+
+
+def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
+    """Tell what is in each picture.
+
+    A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
+    beat them. Sentences that were cut come after those that ended, so they count when none did.
+
+    Parameters
+    ----------
+    model
+        What can look and advance.
+    annotations
+        What the model starts from, (pictures, L, D).
+    search
+        How to search.
+
+    Returns
+    -------
+    list of list of Told
+        For each picture its `n_best` sentences, best first. There are fewer only if a tiny
+        vocabulary has no more; at least one always.
+    """
+    if len(annotations) == 0:
+        return []
+    sampling = search.temperature is not None
+    width = search.n_best if sampling else search.beam
+    # Room for what may be forbidden: the end, the unknown word, a repetition.
+    enough = search.among if sampling else width + 3
+    best = min(enough or model.vocabulary_size, model.vocabulary_size)
+    random = np.random.default_rng(search.seed)
+
+    memory, state = model.start(annotations)
+    live = _Live.start(len(annotations), width if sampling else 1)
+    state = pick(state, live.pictures.repeat(live.totals.shape[1]))
+    looks: list[_Look] = []
+    finished: list[list[_Finished]] = [[] for _ in live.pictures]
+    ended_count = np.zeros(len(annotations), dtype=np.int64)
+    ended_scores = np.full((len(annotations), search.n_best), -np.inf)  # the best ones, ascending
+
+    for step in range(search.max_words + 1):
+        is_last = step == search.max_words  # a sentence may end here, but not grow
+        beams = live.totals.shape[1]
+        words = live.words.reshape(live.totals.size, step)
+        alpha, gate = model.look(memory, state)
+        dice = random.random((2, width))  # always as many, whatever other pictures need
+        weights = _weights(search.look, alpha, step, words, dice[0, :beams])
+        looks.append(_Look(alpha, weights, gate))
+        previous = words[:, -1] if step else np.full(len(words), model.start_word)
+        state, log_probs, ids = model.advance(memory, state, weights, gate, previous, best)
+
+        # Every beam's words side by side: (P, beams × best).
+        log_probs = np.where(_allowed(model, search, step, previous, ids), log_probs, -np.inf)
+        log_probs = log_probs.astype(np.float64).reshape(-1, beams * best)
+        totals = live.totals.repeat(best, axis=1) + log_probs
+        if search.repetition and not sampling:
+            totals -= search.repetition * _told_already(words, ids).reshape(totals.shape)
+        ids = ids.reshape(log_probs.shape)
+        ends = ids == model.end_word
+        if search.temperature is None:
+            leading, following = _best_first(totals, ends, width)
+        else:
+            tempered = log_probs.reshape(-1, beams, best) / search.temperature
+            leading = following = np.arange(beams) * best + _draw(tempered, dice[1, :beams])
+
+        # What ends here, and what can go no further and is cut: both (P, beams).
+        chosen = np.zeros(ids.shape, dtype=bool)
+        np.put_along_axis(chosen, leading, True, axis=1)
+        end_log_probs = np.where(ends & chosen, log_probs, -np.inf)
+        end_log_probs = end_log_probs.reshape(-1, beams, best).max(axis=2)
+        end_scores = (live.totals + end_log_probs) / (step + 1) ** search.length_power
+        ended = np.isfinite(end_scores)
+        can_grow = np.isfinite(totals).reshape(-1, beams, best).any(axis=2) & (not is_last)
+        cut = np.isfinite(live.totals) & ~can_grow  # unless it ends
+        cut_scores = live.totals / max(step, 1) ** search.length_power
+        for at in zip(*np.nonzero(ended | cut), strict=True):
+            end_log_prob = float(end_log_probs[at]) if ended[at] else None
+            score = float((end_scores if ended[at] else cut_scores)[at])
+            # Copies: a view would keep the words of all other rows in memory.
+            history = live.words[at].copy(), live.log_probs[at].copy(), live.rows[at].copy()
+            finished[live.pictures[at[0]]].append(_Finished(*history, end_log_prob, score))
+        if is_last:
+            break
+
+        # A picture goes on while a live hypothesis could still enter its n best: log-probabilities
+        # only fall, and a score is highest when divided by the longest length.
+        totals = np.take_along_axis(np.where(ends, -np.inf, totals), following, axis=1)
+        ended_count += ended.sum(axis=1)
+        ended_scores = np.sort(np.hstack([ended_scores, end_scores]))[:, -search.n_best :]
+        bound = totals.max(axis=1) / (search.max_words + 1) ** search.length_power
+        going = np.flatnonzero((ended_count < width) & (ended_scores[:, 0] < bound))
+        if len(going) == 0:
+            break
+        if len(going) < len(live.pictures):
+            memory = pick(memory, going)
+        ended_count, ended_scores = ended_count[going], ended_scores[going]
+        following, totals = following[going], totals[going]
+        if sampling:  # what has ended makes room: each picture's live ones come first
+            live_first = np.argsort(np.isneginf(totals), axis=1, kind="stable")
+            live_first = live_first[:, : np.isfinite(totals).sum(axis=1).max()]
+            following = np.take_along_axis(following, live_first, axis=1)
+            totals = np.take_along_axis(totals, live_first, axis=1)
+        live = live.follow(
+            going,
+            following // best,
+            np.take_along_axis(ids[going], following, axis=1),
+            np.take_along_axis(log_probs[going], following, axis=1),
+            totals,
+        )
+        state = pick(state, live.rows[:, :, -1].ravel())
+
+    return [[_told(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
+
+
+def bytes_foreseen(search: Search, places: int, words: int) -> int:
+    """About how many bytes a search takes at its fullest for each picture, rather more than fewer.
+
+    Parameters
+    ----------
+    places, words
+        L, and the size of the vocabulary.
+    """
+    sampling = search.temperature is not None
+    rows = search.n_best if sampling else search.beam
+    best = min((search.among or words) if sampling else rows + 3, words)
+    candidates = best * (100 + (search.max_words if search.repetition else 0))
+    a_step = 16 * places + 50  # where a row looked, and the word that it chose; twice, when told
+    return rows * (candidates + 16 * words + search.max_words * a_step)
+
+
+def _weights(
+    look: str | Pointing,
+    alpha: Floats,
+    step: int,
+    words: Integers,
+    dice: npt.NDArray[np.float64],
+) -> Floats:
+    """What the model is made to look at, (rows, L)."""
+    if look == "expected":
+        return alpha
+    if callable(look):
+        weights = np.asarray(look(alpha, step, words), dtype=alpha.dtype)
+        if weights.shape != alpha.shape:
+            raise UserError(
+                "request.bad",
+                f"look returned weights of shape {weights.shape}; it must be {alpha.shape}, "
+                "one weight for every row and place",
+            )
+        return weights
+    if look == "most-likely":
+        places = alpha.argmax(axis=1)
+    else:
+        with np.errstate(divide="ignore"):  # log 0: a place that is never drawn
+            log_alpha = np.log(alpha.astype(np.float64))
+        places = _draw(log_alpha.reshape(-1, len(dice), alpha.shape[1]), dice).ravel()
+    weights = np.zeros_like(alpha)
+    weights[np.arange(len(alpha)), places] = 1
+    return weights
+
+
+def _allowed(
+    model: Teller, search: Search, step: int, previous: Integers, ids: Integers
+) -> npt.NDArray[np.bool_]:
+    """Which of the words (rows, best) may follow the previous words (rows,)."""
+    allowed = np.ones(ids.shape, dtype=bool)
+    if not search.allow_unknown:
+        allowed &= ids != model.unknown_word
+    if not search.allow_repeats and step > 0:
+        allowed &= ids != previous[:, None]
+    if step < search.min_words:
+        allowed &= ids != model.end_word
+    return allowed
+
+
+def _told_already(words: Integers, ids: Integers) -> npt.NDArray[np.bool_]:
+    """Which of the words (rows, best) are rare enough to be missed among those before (rows, t)."""
+    repeated: npt.NDArray[np.bool_] = (ids[:, :, None] == words[:, None, :]).any(axis=2)
+    return repeated & (ids >= COMMONEST)
+
+
+def _best_first(
+    candidates: npt.NDArray[np.float64], ends: npt.NDArray[np.bool_], width: int
+) -> tuple[Integers, Integers]:
+    """Pick each picture's best candidates: with ends, and without; ties to the lower index.
+
+    An end counts only among the best `width` of all, so that a beam of 1 is greedy.
+
+    Parameters
+    ----------
+    candidates
+        (pictures, beams × best) log-probabilities.
+    ends
+        Which of them are ends; at most one a beam.
+    width
+        How many to pick.
+
+    Returns
+    -------
+    leading, following
+        Both (pictures, width) or fewer, indices into the second axis.
+    """
+    order = np.argsort(-candidates, axis=1, kind="stable")
+    ends_last = np.argsort(np.take_along_axis(ends, order, axis=1), axis=1, kind="stable")
+    return order[:, :width], np.take_along_axis(order, ends_last[:, :width], axis=1)
+
+
+def _draw(log_weights: Floats, dice: npt.NDArray[np.float64]) -> Integers:
+    """Draw an index of the last axis for every picture and beam, in proportion to exp(log_weights).
+
+    Parameters
+    ----------
+    log_weights
+        (pictures, beams, n); where all are -inf the index is 0.
+    dice
+        (beams,) numbers from 0 to 1, the same for all pictures.
+
+    Returns
+    -------
+    Integers
+        (pictures, beams).
+    """
+    highest = log_weights.max(axis=2, keepdims=True)
+    highest[np.isneginf(highest)] = 0
+    cumulative = np.exp(log_weights - highest).cumsum(axis=2)
+    threshold = dice[:, None] * cumulative[:, :, -1:]
+    drawn: Integers = (cumulative > threshold).argmax(axis=2)
+    return drawn
+
+
+def _ranked(ones: list[_Finished]) -> list[_Finished]:
+    return sorted(ones, key=lambda one: (one.end_log_prob is None, -one.score))
+
+
+def _told(one: _Finished, looks: list[_Look]) -> Told:
+    """Gather where a finished hypothesis looked."""
+    own = list(zip(looks, one.rows.tolist(), strict=False))  # the looks of later steps are others'
+    shape = len(own), looks[0].alpha.shape[1]
+    return Told(
+        words=tuple(one.words.tolist()),
+        log_probs=one.log_probs,
+        end_log_prob=one.end_log_prob,
+        attention=np.array([look.alpha[row] for look, row in own]).reshape(shape),
+        weights=np.array([look.weights[row] for look, row in own]).reshape(shape),
+        gates=np.array([look.gate[row] for look, row in own]),
+        score=one.score,
+    )

@@ -1,0 +1,73 @@
+"""Views: one picture seen several times, as a whole, in its middle and in a mirror.
+
+Attention does not ask where an annotation vector comes from, so the places of all views lie side by
+side and a word looks at any of them. To be shown on the picture, each view's weights are carried
+back to the cells that it saw. Measured in docs/log.md.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from show_attend_tell.captioning.model import Floats
+from show_attend_tell.data.pictures import Crop, Preprocessing, crop_of, frame
+from show_attend_tell.errors import whole_number
+
+
+@dataclass(frozen=True)
+class View:
+    """What is seen of the square that an encoder is given."""
+
+    part: float = 1.0  # of its width and height, round its middle
+    direction: Literal[1, -1] = 1  # -1: mirrored
+
+
+VIEWS = (View(), View(part=0.8), View(direction=-1))  # the first N of them are N views
+
+
+def refuse_views(count: object) -> int:
+    """How many views are asked for; more than there are, or no number of them, is refused."""
+    return whole_number("views", count, 1, len(VIEWS))
+
+
+def frame_views(
+    picture: Image.Image, preprocessing: Preprocessing, count: int
+) -> npt.NDArray[np.uint8]:
+    """The squares that the encoder sees, one for each view: (count, size, size, 3)."""
+    whole = crop_of(picture.size, preprocessing)
+    squares = [
+        frame(picture, preprocessing, _middle(whole, view.part))[:, :: view.direction]
+        for view in VIEWS[:count]
+    ]
+    return np.stack(squares)
+
+
+def on_picture(weights: Floats, grid: tuple[int, int]) -> Floats:
+    """Carry the weights of all views' places (words, views × L) to the first's: (words, h, w)."""
+    rows, columns = grid
+    shown = np.zeros((len(weights), rows, columns), weights.dtype)
+    count = weights.shape[1] // (rows * columns)
+    for view, own in zip(VIEWS, np.split(weights, count, axis=1), strict=False):
+        seen = own.reshape(shown.shape)[:, :, :: view.direction]
+        if view.part < 1:
+            seen = _shares(rows, view.part) @ seen @ _shares(columns, view.part).T
+        shown += seen
+    return shown
+
+
+def _middle(crop: Crop, part: float) -> Crop:
+    x, y = (1 - part) / 2 * (crop.x1 - crop.x0), (1 - part) / 2 * (crop.y1 - crop.y0)
+    return Crop(crop.x0 + x, crop.y0 + y, crop.x1 - x, crop.y1 - y)
+
+
+def _shares(cells: int, part: float) -> npt.NDArray[np.float64]:
+    """How much of each place of the middle part lies in each cell of the whole: (cell, place)."""
+    edges = np.arange(cells + 1) / cells
+    seen = (1 - part) / 2 + part * edges
+    begin = np.maximum(edges[:-1, None], seen[None, :-1])
+    end = np.minimum(edges[1:, None], seen[None, 1:])
+    overlap: npt.NDArray[np.float64] = np.maximum(end - begin, 0)
+    return overlap * cells / part

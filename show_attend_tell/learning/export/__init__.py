@@ -1,0 +1,1 @@
+"""A run becomes a model folder."""

@@ -1,0 +1,1 @@
+"""The model: attention, decoder, rivals, and what search asks of them."""

@@ -1,0 +1,1 @@
+"""What scores alone do not show."""
