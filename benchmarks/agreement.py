@@ -16,12 +16,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.captioning.exported import ExportedModel
-from show_attend_tell.captioning.search import Search, tell
+from show_attend_tell.captioning.search import Search, decode
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.export.folder import round_matrices
-from show_attend_tell.learning.model.adapter import TorchTeller
+from show_attend_tell.learning.model.adapter import TorchModel
 from show_attend_tell.learning.run import Run
 
 TOGETHER = 16
@@ -47,7 +47,7 @@ def main() -> None:
     )
     round_matrices(encoder)
     round_matrices(run.decoder)
-    teller, search = TorchTeller(run.decoder), Search(**run.recipe.search.model_dump())
+    model_, search = TorchModel(run.decoder), Search(**run.recipe.search.model_dump())
 
     examples = [one for one in load_dataset(options.data).examples if one.split == "dev"]
     examples = examples[: options.pictures]
@@ -61,7 +61,7 @@ def main() -> None:
         for one, other in zip(ours, theirs, strict=True):
             apart.append(np.linalg.norm(one - other) / np.linalg.norm(other))
             furthest.append(np.abs(one - other).max() / np.abs(other).max())
-        told = zip(tell(model, ours, search), tell(teller, theirs, search), strict=True)
+        told = zip(decode(model, ours, search), decode(model_, theirs, search), strict=True)
         same += sum(one[0].words == other[0].words for one, other in told)
     print(f"annotations of {len(examples)} pictures, as vectors: at most {max(apart):.1e} apart,")
     print(f"  their single numbers at most {max(furthest):.1e} of the picture's largest")

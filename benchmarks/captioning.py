@@ -36,13 +36,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import show_attend_tell
 from show_attend_tell.captioning.captioner import AT_ONCE, ENCODED_AT_ONCE, Captioner
 from show_attend_tell.captioning.exported import ModelFacts, read_facts
-from show_attend_tell.captioning.search import Search, tell
+from show_attend_tell.captioning.search import Search, decode
 from show_attend_tell.data.pictures import frame, open_picture
 
 SAT = [sys.executable, "-c", "from show_attend_tell.cli import main; main()"]
 BEAM, WORDS = 5, 12
 SAME_WORK = Search(beam=BEAM, min_words=WORDS, max_words=WORDS)
-PLAIN = {"beam": BEAM, "votes": 0, "repetition": 0.0}  # from one view
+PLAIN = {"beam": BEAM, "consensus": 0, "repetition_penalty": 0.0}  # from one view
 DISTINCT = 32  # upscaled pictures; more names link to the same ones
 SIZES = {"12 megapixels": (4000, 3000), "0.2 megapixels": (516, 387)}
 
@@ -84,10 +84,10 @@ def searches(captioner: Captioner, photos: list[Path]) -> None:
     torch.set_num_threads(1)
     annotations = encoded(captioner.model.encode, framed(captioner.model.facts, photos))
     ours, textbook = Stopwatch(), Stopwatch()
-    tell(captioner.model, annotations[:AT_ONCE], SAME_WORK)
+    decode(captioner.model, annotations[:AT_ONCE], SAME_WORK)
     with ours():
         for some in chunks(annotations):
-            tell(captioner.model, some, SAME_WORK)
+            decode(captioner.model, some, SAME_WORK)
     decoder = rival_decoder(captioner.model.facts, annotations.shape[2])
     few = annotations[: max(AT_ONCE, len(annotations) // 8)]  # it is slow, and each costs the same
     with torch.inference_mode():
@@ -190,7 +190,7 @@ def whole_command(captioner: Captioner, photos: list[Path], count: int, folder: 
             with encoding():
                 annotations = encoded(captioner.model.encode, seen)
             with telling():
-                tell(captioner.model, annotations, search)
+                decode(captioner.model, annotations, search)
         parts = {"decode": opening, "encoder": encoding, "decoder": telling}
         total = sum(watch.processor for watch in parts.values())
         shares = ", ".join(f"{key} {w.processor / total:.0%}" for key, w in parts.items())
@@ -257,7 +257,7 @@ def pytorch_captioner(facts: ModelFacts, threads: int) -> Callable[[list[Path]],
     import torch
 
     from show_attend_tell.learning.encoders import make_encoder
-    from show_attend_tell.learning.model.adapter import TorchTeller
+    from show_attend_tell.learning.model.adapter import TorchModel
 
     torch.set_num_threads(threads)
     preprocessing = facts.preprocessing
@@ -273,11 +273,11 @@ def pytorch_captioner(facts: ModelFacts, threads: int) -> Callable[[list[Path]],
         with torch.inference_mode():
             return encoder(torch.from_numpy(pixels)).numpy()
 
-    teller = TorchTeller(rival_decoder(facts, encoder.depth))
+    model_ = TorchModel(rival_decoder(facts, encoder.depth))
 
     def captions(photos: list[Path]) -> None:
         for some in chunks(photos):
-            tell(teller, encoded(encode, framed(facts, some)), SAME_WORK)
+            decode(model_, encoded(encode, framed(facts, some)), SAME_WORK)
 
     return captions
 

@@ -26,14 +26,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from show_attend_tell.captioning.exported import ModelFacts, read_facts
+from show_attend_tell.captioning.exported import ModelFacts, read_facts, sealed
 from show_attend_tell.data.features import FeatureStore, StoreIndex, examples_hash, examples_text
 from show_attend_tell.data.layouts import Example, load_dataset, names_splits
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import measure
-from show_attend_tell.scoring.files import pair, read_candidates, read_references
+from show_attend_tell.scoring.files import read_candidates, read_references
+from show_attend_tell.scoring.pairing import pair
 
 SECONDS = 2.0
 PICTURES = [f"{name}.jpg" for name in "abcdef"]
@@ -209,7 +210,7 @@ PREPROCESSING = Preprocessing(mean=(124, 116, 104), std=(58, 57, 57))
 
 
 def _model() -> str:
-    return ModelFacts(
+    facts = ModelFacts(
         words=("<end>", "<unk>", "a", "dog"),
         punctuation=False,
         preprocessing=PREPROCESSING,
@@ -218,8 +219,9 @@ def _model() -> str:
         length_power=0.7,
         max_words=20,
         files={f"{name}.onnx": "0" * 64 for name in ("encode", "start", "look", "advance")},
-        origin={"encoder": "vgg19"},
-    ).model_dump_json()
+        origin={"encoder": "vgg19", "data_set": "flickr8k", "epoch": 1},
+    )
+    return json.dumps(sealed(facts.model_dump(mode="json")))
 
 
 def _store() -> tuple[str, list[Example]]:

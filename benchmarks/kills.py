@@ -86,12 +86,12 @@ def attempt(
             if calls:
                 die_in_a_write(calls)
 
-            def tell(event: dict[str, Any]) -> None:
+            def decode(event: dict[str, Any]) -> None:
                 if event["event"] == "progress":
                     os.write(say, b"%d\n" % event["step"])
 
             recipe = tiny_recipe(*OPTIONS)
-            train(FeatureStore.open(store), run, recipe, resume=True, watch=[tell])
+            train(FeatureStore.open(store), run, recipe, resume=True, watch=[decode])
             code = 0
         except BaseException as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

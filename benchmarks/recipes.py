@@ -1,6 +1,6 @@
-"""Why published scores differ: the same captions under every recipe of scoring.
+"""Why published scores differ: the same captions under every protocol.
 
-    python benchmarks/recipes.py CASE.json.gz
+    python benchmarks/protocols.py CASE.json.gz
 
 CASE holds {"references": {id: [text]}, "candidates": {id: text}} with text as people typed it.
 Captions are scored as they are, and once more as a captioner tells them: in lower case, without
@@ -18,9 +18,9 @@ from sacrebleu.metrics import BLEU as SacreBLEU
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from show_attend_tell.scoring import RECIPES, Recipe, score_captions
+from show_attend_tell.scoring import PROTOCOLS, Protocol, score_captions
 
-CASED = Recipe(
+CASED = Protocol(
     "cased", lambda text: " ".join(text.split()), False, "tok:blanks|case:mixed|punct:kept"
 )
 ORDERS = range(1, 5)
@@ -29,11 +29,11 @@ Captions = dict[str, str]
 References = dict[str, list[str]]
 
 
-def by_ours(recipe: Recipe, penalty: str) -> Callable[[Captions, References], list[float]]:
+def by_ours(protocol: Protocol, penalty: str) -> Callable[[Captions, References], list[float]]:
     names = [*(f"BLEU-{order}-{penalty}" for order in ORDERS), "METEOR"]
 
     def score(captions: Captions, references: References) -> list[float]:
-        scores = score_captions(captions, references, metrics=names, recipe=recipe)
+        scores = score_captions(captions, references, metrics=names, protocol=protocol)
         return [100 * scores[name].value for name in names]
 
     return score
@@ -55,12 +55,12 @@ def by_sacrebleu(*, lowercase: bool) -> Callable[[Captions, References], list[fl
 
 ROWS = {
     "`authors`: the paper's, lower-case, full stop, no penalty": by_ours(
-        RECIPES["authors"], "nobp"
+        PROTOCOLS["authors"], "nobp"
     ),
     "the authors' files: as typed, full stop, no penalty": by_ours(CASED, "nobp"),
     "the authors' metrics.py: as typed, full stop, penalty": by_ours(CASED, "bp"),
-    "`plain`: lower-case, no punctuation, no penalty": by_ours(RECIPES["plain"], "nobp"),
-    "`coco`: Penn Treebank, no punctuation, penalty": by_ours(RECIPES["coco"], "bp"),
+    "`plain`: lower-case, no punctuation, no penalty": by_ours(PROTOCOLS["plain"], "nobp"),
+    "`coco`: Penn Treebank, no punctuation, penalty": by_ours(PROTOCOLS["coco"], "bp"),
     "sacreBLEU: 13a, as typed, penalty, smoothed": by_sacrebleu(lowercase=False),
     "sacreBLEU in lower case": by_sacrebleu(lowercase=True),
 }
@@ -68,7 +68,7 @@ ROWS = {
 
 def as_told(caption: str) -> str:
     """Give a caption's words in lower case, as a model gives them."""
-    return RECIPES["plain"].tokenise(caption)
+    return PROTOCOLS["plain"].tokenise(caption)
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def main() -> None:
     typed, references = case["candidates"], case["references"]
     told = {id_: as_told(text) for id_, text in typed.items()}
     columns = "BLEU-1 / 2 / 3 / 4; METEOR"
-    print(f"| recipe | as typed: {columns} | as told: {columns} |\n|---|---|---|")
+    print(f"| protocol | as typed: {columns} | as told: {columns} |\n|---|---|---|")
     for title, score in ROWS.items():
         cells = []
         for captions in (typed, told):

@@ -3,9 +3,9 @@
     python benchmarks/ship.py FLICKR8K WORK      # an hour and a half to three hours on two cores
 
 WORK gets the features, the runs and the model. What is done is not done again, so that the same
-command goes on after a stop. A run of the frozen encoder is tuned at two rates, and each of the two
-learns from the scores of what it tells. From the mean of these four, one run is tuned again and one
-rewarded again, and the mean of those two is the model. Test is not looked at.
+command goes on after a stop. A run of the frozen encoder is fine-tuned at two rates, and each of
+those learns from the scores of its captions. From the mean of these four, one run is fine-tuned
+again and one rewarded again, and the mean of those two is the model. Test is not looked at.
 """
 
 import argparse
@@ -17,31 +17,31 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SAT = Path(sys.executable).with_name("sat")
-STAGES = ("encoder.tuned=3", "encoder.views=8")
+STAGES = ("encoder.fine_tuned=3", "encoder.augmentations=8")
 FALLING = ("training.decay=0.5", "training.decay_after=1", "training.epochs=3")
-RATES = {  # of the decoder, of the tuned stages
-    "slow": ("training.learning_rate=3e-4", "training.tuned_rate=2e-4"),
-    "quick": ("training.learning_rate=6e-4", "training.tuned_rate=5e-4"),
+RATES = {  # of the decoder, of the fine-tuned stages
+    "slow": ("training.learning_rate=3e-4", "training.fine_tuned_rate=2e-4"),
+    "quick": ("training.learning_rate=6e-4", "training.fine_tuned_rate=5e-4"),
 }
 REWARDS = (
     "reward.weight=0.97",
     "reward.bleu=0.5",
     "search.max_words=20",
     "training.learning_rate=2.5e-5",
-    "training.tuned_rate=1e-5",
+    "training.fine_tuned_rate=1e-5",
     "training.epochs=1",
     "training.stop_on=CIDEr-D",
 )
 AGAIN = {
     "tuned-again": (
         "training.learning_rate=2e-4",
-        "training.tuned_rate=1.5e-4",
+        "training.fine_tuned_rate=1.5e-4",
         "training.epochs=1",
         "training.seed=2",
     ),
     "rewarded-again": (*REWARDS, "training.seed=2"),
 }
-SEARCH = ("--views", "3", "--beam", "10", "--votes", "30", "--repetition", "3")
+SEARCH = ("--views", "3", "--beam", "10", "--consensus", "30", "--repetition-penalty", "3")
 
 
 def sat(*words: str | Path) -> None:
@@ -64,10 +64,10 @@ def train(store: Path, run: Path, *keys: str, start_from: Path | None = None) ->
 
 
 def tune_and_reward(below: Path, runs: Path, name: str) -> list[Path]:
-    tuned, rewarded = runs / f"tuned-{name}", runs / f"rewarded-{name}"
-    train(below, tuned, *STAGES, *RATES[name], *FALLING, start_from=runs / "soft")
-    train(below, rewarded, *STAGES, *REWARDS, start_from=tuned)
-    return [tuned, rewarded]
+    fine_tuned, rewarded = runs / f"tuned-{name}", runs / f"rewarded-{name}"
+    train(below, fine_tuned, *STAGES, *RATES[name], *FALLING, start_from=runs / "soft")
+    train(below, rewarded, *STAGES, *REWARDS, start_from=fine_tuned)
+    return [fine_tuned, rewarded]
 
 
 def once_more(below: Path, runs: Path, name: str) -> None:
@@ -91,7 +91,7 @@ def main() -> None:
     sat("prepare", asked.data, frozen)
     with ThreadPoolExecutor(2) as side_by_side:
         soft = side_by_side.submit(train, frozen, runs / "soft")
-        sat("prepare", asked.data, below, "--tuned", "3", "--views", "8")
+        sat("prepare", asked.data, below, "--fine-tuned", "3", "--augmentations", "8")
         soft.result()
         first = side_by_side.map(lambda name: tune_and_reward(below, runs, name), RATES)
         average(runs / "between", [run for pair in first for run in pair])

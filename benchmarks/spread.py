@@ -33,7 +33,7 @@ def main() -> None:
         for example in load_dataset(asked.data).examples
         if example.split == asked.split
     }
-    of_each = measure(told, people, metrics=["CIDEr-D"], recipe="coco")["CIDEr-D"].per_caption
+    of_each = measure(told, people, metrics=["CIDEr-D"], protocol="coco")["CIDEr-D"].per_caption
     ranked = sorted(told, key=lambda name: -of_each[name])
     print("| picture | CIDEr-D | told | one of the people who saw it |\n|---|---|---|---|")
     for name in ranked[asked.every // 2 :: asked.every]:

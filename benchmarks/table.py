@@ -43,8 +43,8 @@ from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.scoring.statistics import compare
 from show_attend_tell.terminal import TrainingProgress, console
 
-Told: TypeAlias = dict[str, dict[str, str]]  # by search, each picture's caption
-Seed: TypeAlias = Mapping[str, Measured]  # of one run's captions, by recipe of scoring and metric
+Decoded: TypeAlias = dict[str, dict[str, str]]  # by search, each picture's caption
+Seed: TypeAlias = Mapping[str, Measured]  # of one run's captions, by protocol and metric
 References: TypeAlias = Mapping[str, tuple[str, ...]]
 
 SAT = Path(sys.executable).with_name("sat")
@@ -100,7 +100,7 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     return run
 
 
-def kept_captions(model: str, seed: int, split: str) -> Told | None:
+def kept_captions(model: str, seed: int, split: str) -> Decoded | None:
     """What is kept of a model, if it was told by the recipe and the searches of today."""
     kept = _kept(model, seed, split)
     if not kept.exists():
@@ -110,7 +110,7 @@ def kept_captions(model: str, seed: int, split: str) -> Told | None:
     return dict(found["told"]) if is_same and found["told"].keys() == SEARCHES.keys() else None
 
 
-def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: Path) -> Told:
+def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: Path) -> Decoded:
     """What a model tells of a split by each search, kept from now on."""
     run = trained(model, seed, store, runs)
     told = {}
@@ -130,7 +130,7 @@ def measured(told: Mapping[str, str], people: References) -> Seed:
     return {
         f"{recipe} {name}": found
         for recipe, metrics in METRICS.items()
-        for name, found in measure(told, people, metrics=metrics, recipe=recipe).items()
+        for name, found in measure(told, people, metrics=metrics, protocol=recipe).items()
     }
 
 

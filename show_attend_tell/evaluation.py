@@ -16,7 +16,7 @@ from show_attend_tell.data.layouts import Dataset
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json, write_json_lines
 from show_attend_tell.scoring import Score
-from show_attend_tell.scoring.by_protocol import measure_by_recipe, score_by_recipe
+from show_attend_tell.scoring.by_protocol import measure_by_protocol, score_by_protocol
 
 
 def evaluate_model(
@@ -24,7 +24,7 @@ def evaluate_model(
     dataset: Dataset,
     split: str,
     search: Search | None = None,
-    tell_progress: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[dict[str, Caption], dict[str, Any]]:
     """Caption a split and score it as `learning.evaluate` does; every picture must be readable.
 
@@ -43,9 +43,9 @@ def evaluate_model(
         if isinstance(found, UserError):
             raise found
         captions[example.id] = found[0]
-        tell_progress(1)
+        on_progress(1)
     people = {example.id: example.captions for example in examples}
-    measured = measure_by_recipe(
+    measured = measure_by_protocol(
         {name: " ".join(caption.words) for name, caption in captions.items()}, people
     )
     model = captioner.model
@@ -60,7 +60,7 @@ def evaluate_model(
             "vocabulary": model.vocabulary.sha256,
             "features": model.facts.origin["encoder"],
         },
-        score_by_recipe(measured),
+        score_by_protocol(measured),
     )
     return captions, facts
 
@@ -85,7 +85,7 @@ def evaluation_facts(
     model
         What tells its weights from others: epoch, vocabulary and features.
     scores
-        By recipe of scoring and metric.
+        By protocol and metric.
     """
     return {
         "run": name,
@@ -97,8 +97,8 @@ def evaluation_facts(
             "length_power": search.length_power,
             "max_words": search.max_words,
             "look": search.look,
-            "votes": search.votes,
-            "repetition": search.repetition,
+            "consensus": search.consensus,
+            "repetition_penalty": search.repetition_penalty,
             "views": views,
         },
         "model": dict(model),

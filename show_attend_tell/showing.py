@@ -39,8 +39,10 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
     done = Counter(e.split for row, e in enumerate(store.examples) if row not in missing)
     rows, columns = index.grid
     picture = index.preprocessing
-    views_done = sum(1 for row in range(len(store.examples), len(store.seen)) if row not in missing)
-    views_wanted = len(store.seen) - len(store.examples)
+    augmented_done = sum(
+        1 for row in range(len(store.examples), len(store.seen)) if row not in missing
+    )
+    augmented_wanted = len(store.seen) - len(store.examples)
     seen = "the whole picture squeezed to" if picture.fit == "squeeze" else "the central"
     return {
         "what": "feature store",
@@ -48,12 +50,16 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
         "encoder": index.encoder,
         "weights": index.weights_hash,
         "features": f"{rows} × {columns} places of {index.depth} numbers, float16"
-        + (f"; kept below the last {index.tuned} stages, to be tuned" if index.tuned else ""),
+        + (
+            f"; kept below the last {index.fine_tuned} stages, to be tuned"
+            if index.fine_tuned
+            else ""
+        ),
         "pictures seen as": f"{seen} {picture.size} × {picture.size} pixels",
         "normalised by": f"mean {picture.mean}, std {picture.std}",
         "size": readable_size((store.folder / "features.f16").stat().st_size),
         "pictures": {split: f"{done[split]:,} of {count:,}" for split, count in splits.items()},
-        "further views": f"{views_done:,} of {views_wanted:,}" if views_wanted else "none",
+        "augmented": f"{augmented_done:,} of {augmented_wanted:,}" if augmented_wanted else "none",
         "skipped": store.skipped() or "none",
     }
 

@@ -245,7 +245,8 @@ def print_scores(facts: dict[str, Any]) -> None:
     table = Table(
         title=f"{facts['run']}, {facts['split']}: {counted(facts['pictures'], 'picture')}, "
         f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
-        f"votes {search['votes']}, repetition {search['repetition']:g}, views {search['views']}",
+        f"consensus {search['consensus']}, "
+        f"repetition penalty {search['repetition_penalty']:g}, views {search['views']}",
         title_justify="left",
     )
     table.add_column("recipe")

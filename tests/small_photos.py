@@ -17,10 +17,10 @@ from tests.tiny_world import tiny_recipe
 
 
 def small_store(
-    folder: Path, *, tuned: int = 0, encoder: str = "efficientnet-lite0"
+    folder: Path, *, fine_tuned: int = 0, encoder: str = "efficientnet-lite0"
 ) -> FeatureStore:
-    """A finished store of twelve pictures of noise; made once per folder and `tuned`."""
-    photos, store = folder / "photos", folder / f"store{tuned or ''}"
+    """A finished store of twelve pictures of noise; made once per folder and `fine_tuned`."""
+    photos, store = folder / "photos", folder / f"store{fine_tuned or ''}"
     if store.exists():
         return FeatureStore.open(store)
     photos.mkdir(exist_ok=True)
@@ -32,7 +32,7 @@ def small_store(
         rows.append(f"{i}.png,a picture of number {i},{'train' if i < 8 else 'dev'}")
     (photos / "captions.csv").write_text("\n".join(rows) + "\n")
     network = make_encoder(encoder, weights="random:3", size=64)
-    work = Preparation(load_dataset(photos), store, network, tuned=tuned)
+    work = Preparation(load_dataset(photos), store, network, fine_tuned=fine_tuned)
     assert work.run() == {}
     return work.store
 

@@ -71,7 +71,7 @@ def test_a_mean_can_be_evaluated_reported_shown_and_started_from(
     for verb in ("evaluate", "report"):
         code, _, err = sat(verb, mean, store.folder, "--split", "dev")
         assert code == 0, err
-    assert "| recipe of scoring |" in write_card(Run.open(mean))
+    assert "| protocol |" in write_card(Run.open(mean))
     code, out, _ = sat("show", mean)
     assert "finished: the mean of the weights of one" in out
 

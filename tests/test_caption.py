@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from show_attend_tell.captioning.caption import Caption, sentence
-from show_attend_tell.captioning.search import Told
+from show_attend_tell.captioning.search import Decoded
 from show_attend_tell.data.pictures import Crop
 
 
@@ -37,8 +37,8 @@ def test_words_become_a_sentence(words: str, text: str) -> None:
     assert sentence(words.split()) == text
 
 
-def told(words: int, places: int) -> Told:
-    return Told(
+def told(words: int, places: int) -> Decoded:
+    return Decoded(
         words=tuple(range(2, 2 + words)),
         log_probs=np.full(words, -0.5),
         end_log_prob=-0.25,
@@ -64,9 +64,9 @@ def test_a_caption_reports_the_probability_of_the_whole_sentence() -> None:
 
 def test_a_caption_shows_itself_in_a_notebook() -> None:
     words = ["a", "<dog>"]
-    told_so = told(2, 6)
-    told_so.weights[:] = np.eye(6)[[1, 5]]
-    shown = Caption.of(told_so, words, (2, 3), (60, 20), Crop(10, 0, 40, 20))._repr_html_()
+    decoded_so = told(2, 6)
+    decoded_so.weights[:] = np.eye(6)[[1, 5]]
+    shown = Caption.of(decoded_so, words, (2, 3), (60, 20), Crop(10, 0, 40, 20))._repr_html_()
     assert "A &lt;dog&gt;." in shown
     assert "<dog>" not in shown
     maps = [

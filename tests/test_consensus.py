@@ -57,31 +57,31 @@ class Quarrelling:
 def test_what_most_sentences_say_is_told_where_one_odd_sentence_is_likeliest() -> None:
     model, picture = Quarrelling(), np.zeros((1, 1, 1))
     how = Search(beam=3, max_words=6)
-    ((likeliest,),) = consensus.tell(model, picture, how)
-    ((agreed,),) = consensus.tell(model, picture, replace(how, votes=40))
+    ((likeliest,),) = consensus.decode(model, picture, how)
+    ((agreed,),) = consensus.decode(model, picture, replace(how, consensus=40))
     assert likeliest.words == (ODD,)
     assert agreed.words in ((LEFT, *TAIL), (RIGHT, *TAIL))
 
 
 def test_without_votes_nothing_changes() -> None:
     model, batch = ToyModel(), pictures(5)
-    for how in (Search(beam=4, n_best=2), Search(temperature=1.0, n_best=3, votes=9)):
-        plain, told = (module.tell(model, batch, how) for module in (search, consensus))
+    for how in (Search(beam=4, n_best=2), Search(temperature=1.0, n_best=3, consensus=9)):
+        plain, told = (module.decode(model, batch, how) for module in (search, consensus))
         for one, other in zip(plain, told, strict=True):
             assert all(map(same, one, other))
 
 
 def test_votes_choose_among_the_sentences_of_the_beam() -> None:
     model, batch = ToyModel(vocabulary_size=9), pictures(6)
-    how = Search(beam=5, n_best=5, length_power=0.7, max_words=8, votes=20)
-    found = search.tell(model, batch, replace(how, votes=0))
-    told = consensus.tell(model, batch, how)
+    how = Search(beam=5, n_best=5, length_power=0.7, max_words=8, consensus=20)
+    found = search.decode(model, batch, replace(how, consensus=0))
+    told = consensus.decode(model, batch, how)
     for before, after in zip(found, told, strict=True):
         assert {one.words for one in before} == {one.words for one in after}
         ranks = [(not one.ended, -one.score) for one in after]  # what was cut comes last
         assert ranks == sorted(ranks)
     assert any(a[0].words != b[0].words for a, b in zip(found, told, strict=True))
-    best = consensus.tell(model, batch, replace(how, n_best=2))
+    best = consensus.decode(model, batch, replace(how, n_best=2))
     assert [[one.words for one in ones] for ones in best] == [
         [one.words for one in ones[:2]] for ones in told
     ]
@@ -89,10 +89,10 @@ def test_votes_choose_among_the_sentences_of_the_beam() -> None:
 
 def test_a_picture_is_told_the_same_alone_and_in_company() -> None:
     model, batch = ToyModel(vocabulary_size=9), pictures(6)
-    how = Search(beam=4, n_best=3, max_words=8, votes=12)
-    together = consensus.tell(model, batch, how)
+    how = Search(beam=4, n_best=3, max_words=8, consensus=12)
+    together = consensus.decode(model, batch, how)
     for i, ones in enumerate(together):
-        (alone,) = consensus.tell(model, batch[i : i + 1], how)
+        (alone,) = consensus.decode(model, batch[i : i + 1], how)
         assert all(map(same, ones, alone))
 
 
@@ -132,11 +132,14 @@ def test_a_rare_word_in_common_counts_more_than_a_common_one() -> None:
     ("how", "together"),
     [
         (Search(), 16),
-        (Search(beam=10, votes=30, max_words=30, repetition=3.0), 16),  # the model that ships
+        (
+            Search(beam=10, consensus=30, max_words=30, repetition_penalty=3.0),
+            16,
+        ),  # the model that ships
         (Search(beam=100), 12),
         (Search(beam=300), 3),
         (Search(beam=1000), 1),
-        (Search(votes=1000), 1),
+        (Search(consensus=1000), 1),
         (Search(temperature=1.0, n_best=100), 5),
     ],
 )
@@ -151,7 +154,7 @@ def test_the_larger_the_search_the_fewer_pictures_are_captioned_together(
     [
         (Search(beam=1000, max_words=1000), "beam 1,000 and max_words 1,000"),
         (Search(temperature=1.0, n_best=10_000), "n_best 10,000 and max_words 50"),
-        (Search(votes=1000, max_words=1000), "votes 1,000 and max_words 1,000"),
+        (Search(consensus=1000, max_words=1000), "consensus 1,000 and max_words 1,000"),
     ],
 )
 def test_a_search_that_would_take_too_much_memory_is_refused(how: Search, named: str) -> None:

@@ -354,7 +354,7 @@ def test_grown_keys_carry_no_gradient_of_their_own() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False)
     places: Places = attention.survey(torch.randn(2, PLACES, DEPTH))
     assert places.keys.requires_grad
-    assert not places.grown.requires_grad
+    assert not places.exp_keys.requires_grad
 
 
 def test_every_variant_can_be_saved_and_loaded(teachable: Teachable, tmp_path: Path) -> None:

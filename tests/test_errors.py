@@ -53,13 +53,3 @@ def test_a_captioner_goes_into_a_pool_and_its_errors_come_out() -> None:
         with pytest.raises(UserError, match="there is no such file") as caught:
             bad.get(timeout=120)
     assert caught.value.code == "picture.missing"
-
-
-@pytest.mark.slow
-def test_a_captioner_of_two_models_is_pickled_as_it_is() -> None:
-    captioner = show_attend_tell.load(show_attend_tell.SHIPPED, show_attend_tell.SHIPPED, threads=1)
-    other = pickle.loads(pickle.dumps(captioner))
-    assert [one.folder for one in other.models] == [one.folder for one in captioner.models]
-    assert (other.views, other.search) == (captioner.views, captioner.search)
-    assert other.model is other.models[0]
-    assert other.model.threads == 1

@@ -14,7 +14,7 @@ import torch
 
 from show_attend_tell.captioning.captioner import Captioner
 from show_attend_tell.captioning.exported import ExportedModel, sealed
-from show_attend_tell.captioning.search import Search, tell
+from show_attend_tell.captioning.search import Search, decode
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.encoders import make_encoder
@@ -25,7 +25,7 @@ from show_attend_tell.learning.export.folder import (
     export_model,
     round_matrices,
 )
-from show_attend_tell.learning.model.adapter import TorchTeller
+from show_attend_tell.learning.model.adapter import TorchModel
 from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.run import Run
 from tests.conftest import Sat
@@ -54,14 +54,14 @@ def test_encoder_start_look_and_advance_agree_to_1e_5(run: Run, model: ExportedM
         expected = encoder(torch.from_numpy(pixels)).numpy()
     assert np.abs(annotations - expected).max() < 1e-5 * np.abs(expected).max()
 
-    pytorch = TorchTeller(run.decoder)  # export has rounded its matrices
+    pytorch = TorchModel(run.decoder)  # export has rounded its matrices
     words = np.array([model.start_word, 2, 3, 4, 5, 6])
     results = []
-    for teller in (pytorch, model):
-        memory, state = teller.start(annotations)
+    for model_ in (pytorch, model):
+        memory, state = model_.start(annotations)
         state = tuple(np.repeat(part, 2, axis=0) for part in state)
-        alpha, gate = teller.look(memory, state)
-        after, log_probs, ids = teller.advance(memory, state, alpha, gate, words, 4)
+        alpha, gate = model_.look(memory, state)
+        after, log_probs, ids = model_.advance(memory, state, alpha, gate, words, 4)
         results.append((alpha, gate, *after, log_probs, ids))
     for one, other in zip(*results, strict=True):
         assert one.shape == other.shape
@@ -84,8 +84,8 @@ def test_the_search_tells_the_same_with_both(run: Run, model: ExportedModel) -> 
     annotations = np.random.default_rng(1).normal(size=(5, 4, 1280)).astype(np.float32)
     search = Search(beam=3, max_words=8)
     for one, other in zip(
-        tell(TorchTeller(run.decoder), annotations, search),
-        tell(model, annotations, search),
+        decode(TorchModel(run.decoder), annotations, search),
+        decode(model, annotations, search),
         strict=True,
     ):
         assert one[0].words == other[0].words

@@ -145,30 +145,30 @@ def test_odd_names_and_captions_survive(what: str, tmp_path: Path) -> None:
 
 
 def test_further_views_are_of_training_pictures_only(tmp_path: Path) -> None:
-    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, views=3), EXAMPLES)
+    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, augmentations=3), EXAMPLES)
     assert store.seen[5:] == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
-    assert [store.row_in_view(2, view) for view in range(3)] == [2, 7, 10]
-    assert all(store.seen[store.row_in_view(row, view)] == (row, view) for row, view in store.seen)
+    assert [store.row_of(2, number) for number in range(3)] == [2, 7, 10]
+    assert all(store.seen[store.row_of(row, number)] == (row, number) for row, number in store.seen)
     assert store.example(10) == EXAMPLES[2]
     assert store.missing() == list(range(11))
 
 
 def test_a_view_comes_back_as_written(tmp_path: Path) -> None:
-    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, views=2), EXAMPLES)
+    store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, augmentations=2), EXAMPLES)
     store.write(ROWS, VALUES)
     with pytest.raises(UserError, match=r"3 of 8 pictures have no features"):
-        store.refuse_half_made()
+        store.check_complete()
     store.write([5, 6, 7], VALUES[[2, 1, 0]])
     again = FeatureStore.open(store.folder)
-    again.refuse_half_made()
-    assert np.array_equal(again.read([again.row_in_view(0, 1)])[0], VALUES[2].astype(np.float32))
+    again.check_complete()
+    assert np.array_equal(again.read([again.row_of(0, 1)])[0], VALUES[2].astype(np.float32))
     assert again.rows("train") == [0, 1, 2]
 
 
 def test_a_store_from_before_there_were_views_opens(full: FeatureStore) -> None:
     path = full.folder / "index.json"
     facts = json.loads(path.read_text())
-    del facts["views"]
+    del facts["augmentations"]
     path.write_text(json.dumps(facts))
     assert FeatureStore.open(full.folder).index == full.index
 
@@ -202,27 +202,27 @@ def test_a_split_without_any_features_is_told(empty: FeatureStore) -> None:
 
 
 def test_a_finished_store_is_not_refused(full: FeatureStore) -> None:
-    full.refuse_half_made()
+    full.check_complete()
 
 
 def test_a_half_made_store_is_refused_with_counts(empty: FeatureStore) -> None:
     empty.write([0, 3], VALUES[[0, 3]])
     with pytest.raises(UserError, match=r"store: 3 of 5 pictures.*sat prepare") as caught:
-        empty.refuse_half_made()
+        empty.check_complete()
     assert caught.value.code == "data.store"
 
 
 def test_skipped_pictures_do_not_make_a_store_half_made(empty: FeatureStore) -> None:
     empty.write([0, 1, 2, 3], VALUES[:4])
     write_json(empty.folder / "skipped.json", {"ass.png": "ass.png: the file is empty"})
-    empty.refuse_half_made()
+    empty.check_complete()
 
 
 def test_a_skipped_picture_does_not_excuse_another(empty: FeatureStore) -> None:
     empty.write([0, 1, 2], VALUES[:3])
     write_json(empty.folder / "skipped.json", {"ass.png": "ass.png: the file is empty"})
     with pytest.raises(UserError, match=r"1 of 5 pictures"):
-        empty.refuse_half_made()
+        empty.check_complete()
 
 
 # Damage
@@ -280,7 +280,7 @@ DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None]]] = {
     "a newer format with more in it": ("index.json", edited_index(format=2, colour="red")),
     "a grid of nothing": ("index.json", edited_index(grid=[0, 2])),
     "a depth below zero": ("index.json", edited_index(depth=-3)),
-    "no view at all": ("index.json", edited_index(views=0)),
+    "no augmentation at all": ("index.json", edited_index(augmentations=0)),
     "a line nested too deeply": ("examples.jsonl", lambda _: b"[" * 100_000 + b"\n"),
 }
 
@@ -339,7 +339,7 @@ SKIPPED = ["", "{", "[]", '"a"', '{"a": 1}', "\xff", "[" * 100_000]
 def test_a_damaged_list_of_skipped_pictures_is_told(content: str, empty: FeatureStore) -> None:
     (empty.folder / "skipped.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=r"skipped\.json: .*sat prepare") as caught:
-        empty.refuse_half_made()
+        empty.check_complete()
     assert caught.value.code == "data.unreadable"
 
 
@@ -353,14 +353,16 @@ def test_a_list_of_skipped_pictures_that_is_no_file_is_told(
         empty.skipped()
 
 
-@pytest.mark.parametrize("views", [10**12, 0, -3])
+@pytest.mark.parametrize("augmentations", [10**12, 0, -3])
 def test_an_index_that_names_other_rows_than_there_are_is_refused_at_once(
-    views: int, full: FeatureStore
+    augmentations: int, full: FeatureStore
 ) -> None:
     path = full.folder / "index.json"
-    path.write_bytes(edited_index(views=views)(path.read_bytes()))
+    path.write_bytes(edited_index(augmentations=augmentations)(path.read_bytes()))
     begin = time.process_time()
-    with pytest.raises(UserError, match=r"features\.f16: [\d,]+ bytes instead of") as caught:
+    with pytest.raises(
+        UserError, match=r"features\.f16: [\d,]+ bytes instead of|index\.json: .*augmentations"
+    ) as caught:
         FeatureStore.open(full.folder)
     assert time.process_time() - begin < 1
     assert caught.value.code == "data.store"

@@ -98,13 +98,13 @@ def drawn_cost(
     decoder: Decoder,
     annotations: Tensor,
     words: Tensor,
-    dice: torch.Generator,
+    rng: torch.Generator,
     baseline: Baseline,
     **changes: object,
 ) -> Cost:
     """The cost as training has it, with coins and places drawn."""
     words_cost = words_cost_of(decoder)
-    return hard_cost(decoder, annotations, words, words_cost, baseline, rule_of(**changes), dice)
+    return hard_cost(decoder, annotations, words, words_cost, baseline, rule_of(**changes), rng)
 
 
 def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
@@ -238,8 +238,8 @@ def test_many_draws_come_near_the_bound(decoder: Decoder, samples: int, share: f
 def test_the_coin_is_thrown_for_each_picture(decoder: Decoder) -> None:
     """A picture taught by its expected value is taught once, another once for each sample."""
     annotations, words = pictures(1).expand(1000, -1, -1), captions(1).expand(1000, -1)
-    dice = torch.Generator().manual_seed(1)
-    cost = drawn_cost(decoder, annotations, words, dice, Fixed(0.0), samples=3, expected_share=0.5)
+    rng = torch.Generator().manual_seed(1)
+    cost = drawn_cost(decoder, annotations, words, rng, Fixed(0.0), samples=3, expected_share=0.5)
     by_value = (3 * 1000 - len(cost.told)) / 2
     assert 450 < by_value < 550
     assert by_value == int(by_value)
@@ -259,7 +259,7 @@ def test_the_parts_of_a_batch_have_their_share_of_it(decoder: Decoder) -> None:
         reward_weight=0.0,
         entropy_weight=0.7,
     )
-    coins = torch.rand(5, generator=(dice := torch.Generator().manual_seed(2))) < 0.4
+    coins = torch.rand(5, generator=(rng := torch.Generator().manual_seed(2))) < 0.4
     assert 0 < int(coins.sum()) < 5
     by_value = cost_of(
         decoder, annotations[coins], words[coins], None, Fixed(0.0), entropy_weight=0.7
@@ -269,7 +269,7 @@ def test_the_parts_of_a_batch_have_their_share_of_it(decoder: Decoder) -> None:
         annotations[~coins],
         words[~coins],
         words_cost_of(decoder),
-        partial(glance, dice=dice),
+        partial(glance, rng=rng),
         Fixed(0.0),
         rule_of(samples=2, reward_weight=0.0, entropy_weight=0.7),
     )
@@ -305,8 +305,8 @@ def test_captions_of_one_picture_share_its_coin_and_nothing_else(decoder: Decode
     assert_same(gradients_of(decoder, together.loss), gradients_of(decoder, apart.loss))
 
     many = pictures(1).expand(1000, -1, -1), captions(2).repeat(1000, 1)
-    dice = torch.Generator().manual_seed(1)
-    cost = drawn_cost(decoder, *many, dice, Fixed(0.0), samples=3, expected_share=0.5)
+    rng = torch.Generator().manual_seed(1)
+    cost = drawn_cost(decoder, *many, rng, Fixed(0.0), samples=3, expected_share=0.5)
     by_value = (3 * 2000 - len(cost.told)) / 2
     assert 900 < by_value < 1100
     assert by_value % 2 == 0  # both captions of a picture

@@ -124,9 +124,9 @@ def set_to(key: str, value: object) -> Callable[[dict[str, Any]], None]:
         ("max_words", 10**9),
         ("length_power", -1.0),
         ("length_power", 1e3),
-        ("repetition", -1.0),
-        ("votes", -1),
-        ("votes", 10**9),
+        ("repetition_penalty", -1.0),
+        ("consensus", -1),
+        ("consensus", 10**9),
         ("look", "away"),
         ("views", 0),
         ("views", 4),
@@ -346,12 +346,12 @@ def test_a_large_beam_takes_fewer_pictures_together(monkeypatch: pytest.MonkeyPa
         together.append(len(annotations))
         return [[] for _ in range(len(annotations))]
 
-    monkeypatch.setattr(captioner, "tell", count)
+    monkeypatch.setattr(captioner.consensus, "decode", count)
     sat_captioner = load(threads=1)
     pictures = [Image.new("RGB", (64, 64))] * 4
     list(sat_captioner.stream(pictures, replace(sat_captioner.search, beam=1000)))
     list(sat_captioner.stream(pictures))
-    sat_captioner.tell([sat_captioner.frame(one) for one in pictures], Search(beam=1000))
+    sat_captioner.decode([sat_captioner.frame(one) for one in pictures], Search(beam=1000))
     assert together == [1, 1, 1, 1, 4, 1, 1, 1, 1]
 
 
@@ -370,7 +370,7 @@ captioner = sat.load(threads=1)
 captioner(sys.argv[1])
 memory = lambda key: int(Path("/proc/self/status").read_text().partition(key)[2].split()[0])
 before = memory("VmRSS:")
-captioner(sys.argv[1], replace(captioner.search, beam=1000, votes=0))
+captioner(sys.argv[1], replace(captioner.search, beam=1000, consensus=0))
 print((memory("VmHWM:") - before) / 1024)
 """
 
@@ -380,7 +380,7 @@ print((memory("VmHWM:") - before) / 1024)
 def test_the_widest_beam_takes_less_memory_than_foreseen() -> None:
     command = [sys.executable, "-c", PEAK, SHIPPED / "example.jpg"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    search = Search(beam=1000, max_words=30, repetition=3.0)
+    search = Search(beam=1000, max_words=30, repetition_penalty=3.0)
     assert float(done.stdout) < bytes_foreseen(search, places=192, words=2933) / 2**20
 
 

@@ -62,10 +62,10 @@ def test_other_dev_pictures_leave_every_weight_and_word_as_it_is(
 
 @pytest.mark.slow
 def test_other_dev_pictures_leave_a_tuned_encoder_as_it_is(tmp_path: Path) -> None:
-    """The way of the model that ships: last stages tuned with the decoder, captions rewarded."""
-    store = small_store(tmp_path, tuned=2)
+    """The way of the model that ships: stages fine-tuned with the decoder, captions rewarded."""
+    store = small_store(tmp_path, fine_tuned=2)
     other = with_others(store, tmp_path / "other")
-    options = ("encoder.tuned=2", "training.batch_of=pictures", "training.batch=2", *REWARD)
+    options = ("encoder.fine_tuned=2", "training.batch_of=pictures", "training.batch=2", *REWARD)
     assert_same_weights(store, other, small_recipe(*options), tmp_path)
     tensors, _, _ = checkpoint.load_newest(tmp_path / "run" / LAST)
     assert any("upper." in name for name in tensors)

@@ -21,7 +21,7 @@ from show_attend_tell.cli.listing import list_pictures, skipped_sentence
 from show_attend_tell.errors import UserError
 from tests.conftest import SAT, Sat
 
-PLAIN = ["--views", "1", "--beam", "1", "--votes", "0"]  # a search that takes little time
+PLAIN = ["--views", "1", "--beam", "1", "--consensus", "0"]  # a search that takes little time
 FORMS: dict[str, list[str]] = {"text": [], "json": ["--json"], "csv": ["--csv"]}
 
 
@@ -254,7 +254,7 @@ def test_ctrl_c_says_how_to_go_on(
 
 
 def test_the_first_line_of_training_has_its_singulars(capsys: pytest.CaptureFixture[str]) -> None:
-    event = {"event": "start", "captions": 1, "words": 1, "parameters": 1e6, "step": 0}
+    event = {"event": "start", "captions": 1, "words": 1, "parameters": 1e6, "step": 0, "notes": []}
     for threads in (1, 2):
         terminal.TrainingProgress(terminal.console())(event | {"threads": threads})
     said = capsys.readouterr().out.split("\n")
@@ -364,10 +364,10 @@ def test_s3_twenty_kills_leave_each_picture_once_and_in_order(tmp_path: Path) ->
     bad = names[5]  # so that a resume has a line to take out
     (tmp_path / bad).write_text("no picture")
     command = [*SAT, *CAPTION, "--json", "photos", "--out", "out", "--resume"]
-    dice = random.Random(7)
+    rng = random.Random(7)
     out = tmp_path / "out"
     for _ in range(20):
-        enough = (out.stat().st_size if out.exists() else 0) + dice.randrange(4000)
+        enough = (out.stat().st_size if out.exists() else 0) + rng.randrange(4000)
         with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
             while not out.exists() or out.stat().st_size < enough:
                 assert process.poll() is None, "it ended before its twentieth kill"

@@ -25,13 +25,13 @@ from show_attend_tell.data.pictures import (
     LEAST_PART,
     LONGEST_SIDE,
     Preprocessing,
+    augment,
     crop_of,
     frame,
     open_picture,
     part_of,
     read_image,
     read_picture,
-    view,
 )
 from show_attend_tell.errors import UserError
 from tests.bad_pictures import chunk, png_of, webp_of, with_chunk
@@ -305,11 +305,11 @@ def test_a_further_view_shows_a_large_part_of_the_picture_undistorted(
 
 
 @pytest.mark.parametrize("how", [PAPER, SQUEEZED], ids=["crop", "squeeze"])
-def test_odd_views_are_mirrored_and_view_0_is_the_frame(how: Preprocessing) -> None:
+def test_odd_augmentations_are_mirrored_and_number_0_is_the_frame(how: Preprocessing) -> None:
     pixels = np.zeros((300, 400, 3), np.uint8)
     pixels[:, :200] = 255  # bright on the left, whatever part of at least four fifths is seen
     picture = Image.fromarray(pixels)
-    views = [view(picture, how, number, "a.jpg").astype(int) for number in range(4)]
+    views = [augment(picture, how, number, "a.jpg").astype(int) for number in range(4)]
     half = how.size // 2
     brighter_left = [one[:, :half].mean() > one[:, half:].mean() for one in views]
     assert brighter_left == [True, False, True, False]
@@ -317,10 +317,10 @@ def test_odd_views_are_mirrored_and_view_0_is_the_frame(how: Preprocessing) -> N
     assert len({one.tobytes() for one in views}) == 4
 
 
-def test_the_name_of_a_picture_settles_its_views() -> None:
+def test_the_name_of_a_picture_settles_its_augmentations() -> None:
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 70, 3), np.uint8))
-    again, other = view(picture, PAPER, 2, "a.jpg"), view(picture, PAPER, 2, "b\udce9.jpg")
-    assert np.array_equal(again, view(picture, PAPER, 2, "a.jpg"))
+    again, other = augment(picture, PAPER, 2, "a.jpg"), augment(picture, PAPER, 2, "b\udce9.jpg")
+    assert np.array_equal(again, augment(picture, PAPER, 2, "a.jpg"))
     assert not np.array_equal(again, other)
 
 

@@ -122,13 +122,13 @@ def test_the_store_holds_every_view_of_the_training_pictures(
     photos: Path, tmp_path: Path, encoder: Encoder, exported: None
 ) -> None:
     dataset = load_dataset(photos)
-    work = Preparation(dataset, tmp_path / "store", encoder, views=3)
+    work = Preparation(dataset, tmp_path / "store", encoder, augmentations=3)
     told: list[int] = []
     work.run(told.append)
     store = FeatureStore.open(tmp_path / "store")
     assert store.missing() == []
     assert sum(told) == len(store.seen) == COUNT + 2 * len(store.rows("train"))
-    row = store.row_in_view(store.rows("train")[1], 2)
+    row = store.row_of(store.rows("train")[1], 2)
     expected = encoder(torch.from_numpy(read_pixels(store, row)[None].copy())).numpy()
     np.testing.assert_allclose(store.read([row]), expected, rtol=1e-3, atol=2e-4)
 
@@ -149,7 +149,7 @@ def test_a_finished_preparation_is_whole_and_told_as_it_goes(
     work = Preparation(load_dataset(photos), tmp_path / "store", encoder)
     assert work.run(told.append) == {}
     assert told == [8, 4]
-    FeatureStore.open(tmp_path / "store").refuse_half_made()
+    FeatureStore.open(tmp_path / "store").check_complete()
 
 
 # Going on
@@ -225,7 +225,7 @@ def test_a_bad_picture_is_skipped_named_and_recorded(
     assert str(photos / "03.png") in skipped["03.png"]
     store = FeatureStore.open(tmp_path / "store")
     assert (store.skipped(), store.missing()) == (skipped, [3])
-    store.refuse_half_made()
+    store.check_complete()
 
 
 def test_a_mended_picture_is_all_that_a_second_run_does(

@@ -63,7 +63,7 @@ time.sleep(3)  # what waits before it sends has time to begin
 """
 
 TWO_TRIALS = ("--trials", "2", "--search", "training.learning_rate=0.001,0.002")
-FAST = ("--beam", "1", "--votes", "0", "--views", "1")
+FAST = ("--beam", "1", "--consensus", "0", "--views", "1")
 
 
 @pytest.mark.parametrize(

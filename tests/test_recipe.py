@@ -55,7 +55,9 @@ def test_a_shipped_recipe_survives_to_toml(name: str, tmp_path: Path) -> None:
 
 def test_a_recipe_written_before_a_key_was_there_has_its_default(tmp_path: Path) -> None:
     recipe = load_recipe("flickr8k-soft")
-    lines = [line for line in recipe.to_toml().splitlines() if not line.startswith("repetition")]
+    lines = [
+        line for line in recipe.to_toml().splitlines() if not line.startswith("repetition_penalty")
+    ]
     assert load_recipe(write(tmp_path, "\n".join(lines))) == recipe
 
 
@@ -223,9 +225,15 @@ def test_a_variation_that_does_not_fit_names_who_asked(key: str, value: int, mes
     [
         ("search.beam=100000", "search.beam = 100000 should be less than or equal to 1000"),
         ("search.max_words=1001", "search.max_words = 1001 should be less than or equal to 1000"),
-        ("search.votes=1000000", "search.votes = 1000000 should be less than or equal to 1000"),
+        (
+            "search.consensus=1000000",
+            "search.consensus = 1000000 should be less than or equal to 1000",
+        ),
         ("search.length_power=11.0", "search.length_power = 11.0 should be less than"),
-        ("search.repetition=1e9", "search.repetition = 1000000000.0 should be less than"),
+        (
+            "search.repetition_penalty=1e9",
+            "search.repetition_penalty = 1000000000.0 should be less than",
+        ),
     ],
 )
 def test_a_search_has_the_same_limits_in_a_recipe(override: str, words: str) -> None:

@@ -182,8 +182,8 @@ def test_advantages_of_a_picture_sum_to_zero() -> None:
 
 
 def test_words_are_drawn_by_their_probabilities(decoder: Decoder) -> None:
-    draws, dice = 6000, torch.Generator().manual_seed(5)
-    drawn = draw_captions(decoder, picture().expand(draws // 2, -1, -1), 2, STEPS, dice)
+    draws, rng = 6000, torch.Generator().manual_seed(5)
+    drawn = draw_captions(decoder, picture().expand(draws // 2, -1, -1), 2, STEPS, rng)
     counts = (drawn.unsqueeze(1) == EVERYTHING).all(2).sum(0)
     assert int(counts.sum()) == draws
     p = log_probs_of(decoder, picture(), EVERYTHING).exp()
@@ -194,8 +194,8 @@ def test_words_are_drawn_by_their_probabilities(decoder: Decoder) -> None:
 def test_captions_of_a_picture_lie_side_by_side(decoder: Decoder) -> None:
     pictures = torch.cat([picture(), -5 * picture()])
     decoder.output.weight.data *= 300  # so sure that all samples are the same
-    dice = torch.Generator().manual_seed(5)
-    found = draw_captions(decoder, pictures, 3, STEPS, dice)
+    rng = torch.Generator().manual_seed(5)
+    found = draw_captions(decoder, pictures, 3, STEPS, rng)
     first, second = found[:1], found[3:4]
     assert not torch.equal(first, second)
     assert torch.equal(found, torch.cat([first, second]).repeat_interleave(3, dim=0))
@@ -235,8 +235,8 @@ def test_many_draws_come_near_the_gradient_of_the_expected_reward(decoder: Decod
     """Dice, rewards, baseline and loss together, as training has them."""
     rule = RewardSection(weight=1.0, samples=5)
     many = picture().expand(1500, -1, -1)
-    dice = torch.Generator().manual_seed(6)
-    cost = rewarded_cost(nothing(decoder), decoder, many, worth_of, rule, STEPS, dice)
+    rng = torch.Generator().manual_seed(6)
+    cost = rewarded_cost(nothing(decoder), decoder, many, worth_of, rule, STEPS, rng)
     found = gradients_of(decoder, -cost.loss)
     exactly = expected_reward(decoder)
     expected = gradients_of(decoder, exactly)
@@ -248,8 +248,8 @@ def test_many_draws_come_near_the_gradient_of_the_expected_reward(decoder: Decod
 def test_the_weight_is_the_reward_s_share_of_the_objective(decoder: Decoder) -> None:
     def gradients(weight: float) -> Gradients:
         rule = RewardSection(weight=weight)
-        dice = torch.Generator().manual_seed(6)
-        cost = rewarded_cost(nothing(decoder), decoder, picture(), worth_of, rule, STEPS, dice)
+        rng = torch.Generator().manual_seed(6)
+        cost = rewarded_cost(nothing(decoder), decoder, picture(), worth_of, rule, STEPS, rng)
         return gradients_of(decoder, cost.loss)
 
     words = gradients_of(decoder, nothing(decoder).loss)

@@ -11,7 +11,7 @@ import pytest
 
 from show_attend_tell.captioning import search as search_module
 from show_attend_tell.captioning.model import Arrays, Floats, Integers
-from show_attend_tell.captioning.search import Search, Told, tell
+from show_attend_tell.captioning.search import Decoded, Search, decode
 from show_attend_tell.errors import UserError
 
 END, UNKNOWN = 0, 1
@@ -106,7 +106,7 @@ def score_of(model: ToyModel, annotations: Floats, words: tuple[int, ...], power
     return (sum(log_probs) + end) / math.pow(len(words) + 1, power)
 
 
-def same(one: Told, other: Told) -> bool:
+def same(one: Decoded, other: Decoded) -> bool:
     return (
         one.words == other.words
         and one.score == other.score
@@ -125,7 +125,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all_sentences(seed: int, power: fl
     scores = {w: score_of(model, picture[0], w, power) for w in all_sentences(model, longest=5)}
     best = sorted(scores, key=lambda words: -scores[words])[:3]
     search = Search(beam=1000, n_best=3, length_power=power, max_words=5)
-    (told,) = tell(model, picture, search)
+    (told,) = decode(model, picture, search)
     assert [one.words for one in told] == best
     assert [one.score for one in told] == pytest.approx([scores[words] for words in best])
 
@@ -136,13 +136,13 @@ def test_repeats_are_among_the_sentences_when_allowed() -> None:
     best = max(sentences, key=lambda words: score_of(model, picture[0], words, 1.0))
     assert any(a == b for a, b in itertools.pairwise(best)), "the seed must give such a sentence"
     search = Search(beam=500, length_power=1.0, max_words=5, allow_repeats=True)
-    assert tell(model, picture, search)[0][0].words == best
+    assert decode(model, picture, search)[0][0].words == best
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_a_beam_of_one_is_greedy(power: float) -> None:
     model, batch = ToyModel(), pictures(20)
-    greedy = tell(model, batch, Search(beam=1, length_power=power))
+    greedy = decode(model, batch, Search(beam=1, length_power=power))
     for picture, (told,) in zip(batch, greedy, strict=True):
         words: list[int] = []
         memory, state = model.start(picture[None])
@@ -171,10 +171,10 @@ def test_a_beam_of_one_is_greedy(power: float) -> None:
 def test_the_batch_never_changes_what_is_told_of_a_picture(search: Search) -> None:
     model, batch = ToyModel(), pictures(12)
     order = np.random.default_rng(1).permutation(12)
-    together = tell(model, batch, search)
+    together = decode(model, batch, search)
     assert len({told[0].words for told in together}) > 3, "the pictures must differ"
-    shuffled = tell(model, batch[order], search)
-    for index, alone in enumerate(tell(model, batch[i : i + 1], search)[0] for i in range(12)):
+    shuffled = decode(model, batch[order], search)
+    for index, alone in enumerate(decode(model, batch[i : i + 1], search)[0] for i in range(12)):
         moved = shuffled[int(np.flatnonzero(order == index)[0])]
         assert len(alone) == len(together[index]) == len(moved) == search.n_best
         assert all(map(same, alone, together[index]))
@@ -183,7 +183,7 @@ def test_the_batch_never_changes_what_is_told_of_a_picture(search: Search) -> No
 
 def test_pictures_that_are_done_leave_the_batch() -> None:
     model = ToyModel()
-    told = tell(model, pictures(40), Search(beam=2))
+    told = decode(model, pictures(40), Search(beam=2))
     lengths = sorted({len(one[0].words) for one in told})
     assert len(lengths) > 1, "the pictures must not all end together"
     assert model.rows_advanced[0] == 40
@@ -193,7 +193,7 @@ def test_pictures_that_are_done_leave_the_batch() -> None:
 
 def test_samples_that_have_ended_leave_the_batch() -> None:
     model = ToyModel()
-    (told,) = tell(model, pictures(1), Search(temperature=1.0, n_best=30))
+    (told,) = decode(model, pictures(1), Search(temperature=1.0, n_best=30))
     assert model.rows_advanced[0] == 30
     for step, rows in enumerate(model.rows_advanced):
         assert rows == sum(len(one.words) >= step for one in told)
@@ -206,14 +206,14 @@ def test_a_picture_is_done_when_no_live_hypothesis_can_beat_what_ended() -> None
     first = (state[0] * 31 + model.start_word * 7 + 11) % STATES
     second = (first * 31 + 2 * 7 + 11) % STATES
     model.logits[first, :, 2] = model.logits[second, :, END] = 30
-    ((told,),) = tell(model, picture, Search(beam=4))
+    ((told,),) = decode(model, picture, Search(beam=4))
     assert told.words == (2,)
     assert len(model.rows_advanced) == 2
 
 
 def test_live_hypotheses_count_when_nothing_ends() -> None:
     model = ToyModel(end_bias=-1e6)
-    for told in tell(model, pictures(3), Search(beam=4, n_best=4, max_words=7)):
+    for told in decode(model, pictures(3), Search(beam=4, n_best=4, max_words=7)):
         assert [len(one.words) for one in told] == [7] * 4
         assert not any(one.ended for one in told)
         assert [one.score for one in told] == sorted((one.score for one in told), reverse=True)
@@ -221,7 +221,7 @@ def test_live_hypotheses_count_when_nothing_ends() -> None:
 
 
 def test_sentences_that_ended_come_before_those_cut() -> None:
-    told = tell(ToyModel(), pictures(30), Search(beam=4, n_best=4, max_words=3))
+    told = decode(ToyModel(), pictures(30), Search(beam=4, n_best=4, max_words=3))
     kinds = {tuple(one.ended for one in ones) for ones in told}
     assert all(kind == tuple(sorted(kind, reverse=True)) for kind in kinds)
     assert any(len(set(kind)) == 2 for kind in kinds), "some picture must have both"
@@ -232,7 +232,7 @@ def test_a_search_that_forbids_every_word_still_tells_something(temperature: flo
     # One real word, which may not be repeated, and three are asked for.
     model = ToyModel(vocabulary_size=3)
     search = Search(beam=2, min_words=3, max_words=5, temperature=temperature)
-    for (told,) in tell(model, pictures(3), search):
+    for (told,) in decode(model, pictures(3), search):
         assert told.words == (2,)
         assert not told.ended
 
@@ -241,7 +241,7 @@ def test_the_unknown_word_appears_only_when_allowed() -> None:
     model, batch = ToyModel(), pictures(30)
     model.logits[:, :, UNKNOWN] += 2
     forbidden, allowed = (
-        tell(model, batch, Search(beam=2, allow_unknown=allow)) for allow in (False, True)
+        decode(model, batch, Search(beam=2, allow_unknown=allow)) for allow in (False, True)
     )
     assert not any(UNKNOWN in one.words for (one,) in forbidden)
     assert any(UNKNOWN in one.words for (one,) in allowed)
@@ -250,7 +250,7 @@ def test_the_unknown_word_appears_only_when_allowed() -> None:
 def test_no_word_follows_itself_unless_allowed() -> None:
     model, batch = ToyModel(), pictures(30)
     plain, allowed = (
-        tell(model, batch, Search(beam=2, allow_repeats=allow)) for allow in (False, True)
+        decode(model, batch, Search(beam=2, allow_repeats=allow)) for allow in (False, True)
     )
 
     def repeats(words: tuple[int, ...]) -> bool:
@@ -274,8 +274,8 @@ def test_a_word_told_already_costs_unless_it_is_common(
         return plain - nats * repeated / math.pow(len(words) + 1, power)
 
     best = sorted(all_sentences(model, longest=5), key=lambda words: -score(words))[:300]
-    asked = Search(beam=1000, n_best=300, length_power=power, max_words=5, repetition=nats)
-    (told,) = tell(model, picture[None], asked)
+    asked = Search(beam=1000, n_best=300, length_power=power, max_words=5, repetition_penalty=nats)
+    (told,) = decode(model, picture[None], asked)
     assert [one.words for one in told] == best
     assert [one.score for one in told] == pytest.approx([score(words) for words in best])
     assert any(len(set(words)) < len(words) for words in best)  # it costs, and is not forbidden
@@ -286,7 +286,7 @@ def test_a_word_told_already_costs_unless_it_is_common(
 def test_draws_are_not_changed_by_the_cost_of_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "COMMONEST", 2)
     plain, costly = (
-        tell(ToyModel(), pictures(4), Search(temperature=1.0, n_best=5, repetition=nats))
+        decode(ToyModel(), pictures(4), Search(temperature=1.0, n_best=5, repetition_penalty=nats))
         for nats in (0.0, 5.0)
     )
     assert all(all(map(same, *pair)) for pair in zip(plain, costly, strict=True))
@@ -298,7 +298,7 @@ def test_forbidden_words_never_starve_the_beam() -> None:
     model.logits[:, :, UNKNOWN] += 50
     model.logits[:, :, 2] += 40
     search = Search(beam=6, n_best=6, min_words=4, max_words=4)
-    for told in tell(model, pictures(4), search):
+    for told in decode(model, pictures(4), search):
         assert len({one.words for one in told}) == 6
         assert all(len(one.words) == 4 for one in told)
 
@@ -306,7 +306,7 @@ def test_forbidden_words_never_starve_the_beam() -> None:
 @pytest.mark.parametrize("max_words", [2, 50])
 def test_n_best_are_distinct_and_sorted(max_words: int) -> None:
     search = Search(beam=5, n_best=5, max_words=max_words)
-    for told in tell(ToyModel(), pictures(20), search):
+    for told in decode(ToyModel(), pictures(20), search):
         assert len({one.words for one in told}) == 5
         ended = [one.score for one in told if one.ended]
         assert ended == sorted(ended, reverse=True)
@@ -315,7 +315,9 @@ def test_n_best_are_distinct_and_sorted(max_words: int) -> None:
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_asking_for_more_sentences_never_changes_the_best(power: float) -> None:
     model, batch = ToyModel(), pictures(30)
-    one, three = (tell(model, batch, Search(beam=3, n_best=n, length_power=power)) for n in (1, 3))
+    one, three = (
+        decode(model, batch, Search(beam=3, n_best=n, length_power=power)) for n in (1, 3)
+    )
     assert all(same(a[0], b[0]) for a, b in zip(one, three, strict=True))
 
 
@@ -323,28 +325,28 @@ def test_asking_for_more_sentences_never_changes_the_best(power: float) -> None:
 def test_lengths_stay_between_min_words_and_max_words(temperature: float | None) -> None:
     model = ToyModel(end_bias=0.0)
     search = Search(min_words=3, max_words=4, temperature=temperature)
-    lengths = {len(one.words) for (one,) in tell(model, pictures(40), search)}
+    lengths = {len(one.words) for (one,) in decode(model, pictures(40), search)}
     assert lengths == {3, 4}
 
 
 @pytest.mark.parametrize("start_word", [-1, END])
 def test_without_min_words_a_sentence_may_be_empty(start_word: int) -> None:
     model = ToyModel(end_bias=20.0, start_word=start_word)
-    (told,) = tell(model, pictures(1), Search(min_words=0))[0]
+    (told,) = decode(model, pictures(1), Search(min_words=0))[0]
     assert told.words == ()
     assert told.attention.shape == told.weights.shape == (0, PLACES)
     assert told.ended
 
 
 def test_a_sentence_of_max_words_may_still_end() -> None:
-    (told,) = tell(ToyModel(end_bias=20.0), pictures(1), Search(max_words=1))[0]
+    (told,) = decode(ToyModel(end_bias=20.0), pictures(1), Search(max_words=1))[0]
     assert (len(told.words), told.ended) == (1, True)
 
 
 def test_a_length_power_makes_sentences_longer() -> None:
     model, batch = ToyModel(), pictures(40)
     raw, mean = (
-        sum(len(one.words) for (one,) in tell(model, batch, Search(length_power=power)))
+        sum(len(one.words) for (one,) in decode(model, batch, Search(length_power=power)))
         for power in (0.0, 1.0)
     )
     assert mean > raw
@@ -357,7 +359,7 @@ def test_a_length_power_makes_sentences_longer() -> None:
 )
 def test_what_is_reported_equals_a_teacher_forced_run(search: Search) -> None:
     model, batch = ToyModel(), pictures(10)
-    for picture, told in zip(batch, tell(model, batch, search), strict=True):
+    for picture, told in zip(batch, decode(model, batch, search), strict=True):
         for one in told:
             log_probs, end, looks, gates = forced(model, picture, one.words)
             np.testing.assert_array_equal(one.log_probs, log_probs)
@@ -372,7 +374,7 @@ def test_what_is_reported_equals_a_teacher_forced_run(search: Search) -> None:
 def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> None:
     model, picture, samples = ToyModel(seed=3), pictures(1), 6_000
     search = Search(temperature=temperature, n_best=samples, max_words=2, seed=11)
-    (told,) = tell(model, picture, search)
+    (told,) = decode(model, picture, search)
     counts = Counter((one.words, one.ended) for one in told)
 
     expected: dict[tuple[tuple[int, ...], bool], float] = {}
@@ -408,7 +410,7 @@ def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> Non
 def test_a_seed_gives_the_same_samples_again_and_another_seed_others() -> None:
     model, batch = ToyModel(), pictures(5)
     first, again, other = (
-        tell(model, batch, Search(temperature=1.0, n_best=4, seed=seed)) for seed in (1, 1, 2)
+        decode(model, batch, Search(temperature=1.0, n_best=4, seed=seed)) for seed in (1, 1, 2)
     )
     assert all(all(map(same, a, b)) for a, b in zip(first, again, strict=True))
     assert [[one.words for one in ones] for ones in first] != [
@@ -422,32 +424,32 @@ def test_words_are_drawn_among_the_likeliest_alone() -> None:
     first = (memory, state, *model.look(memory, state), np.array([model.start_word]))
     likeliest = model.advance(*first, best=4)[2][0].tolist()
     search = Search(temperature=1.0, n_best=300, max_words=1, among=4)
-    (told,) = tell(model, picture, search)
+    (told,) = decode(model, picture, search)
     assert {one.words[0] for one in told} == set(likeliest) - {END, UNKNOWN}
 
 
 def test_a_low_temperature_is_greedy() -> None:
     model, batch = ToyModel(), pictures(10)
-    greedy = tell(model, batch, Search(beam=1))
-    cold = tell(model, batch, Search(temperature=1e-4))
+    greedy = decode(model, batch, Search(beam=1))
+    cold = decode(model, batch, Search(temperature=1e-4))
     assert all(same(a, b) for (a,), (b,) in zip(greedy, cold, strict=True))
 
 
 def test_the_most_likely_look_is_at_one_place() -> None:
-    for (told,) in tell(ToyModel(), pictures(5), Search(look="most-likely")):
+    for (told,) in decode(ToyModel(), pictures(5), Search(look="most-likely")):
         one_hot = np.eye(PLACES)[told.attention.argmax(axis=1)]
         np.testing.assert_array_equal(told.weights, one_hot)
 
 
 def test_the_expected_look_is_the_attention_itself() -> None:
-    for (told,) in tell(ToyModel(), pictures(5), Search()):
+    for (told,) in decode(ToyModel(), pictures(5), Search()):
         np.testing.assert_array_equal(told.weights, told.attention)
 
 
 def test_sampled_looks_are_as_frequent_as_attention_says() -> None:
     model, picture, samples = ToyModel(), pictures(1), 6_000
     search = Search(look="sampled", temperature=1.0, n_best=samples, max_words=1)
-    (told,) = tell(model, picture, search)
+    (told,) = decode(model, picture, search)
     counts = sum(one.weights[0] for one in told)
     expected = samples * told[0].attention[0]
     assert counts.sum() == samples
@@ -457,7 +459,7 @@ def test_sampled_looks_are_as_frequent_as_attention_says() -> None:
 def test_a_place_without_attention_is_never_sampled() -> None:
     model, picture = ToyModel(), pictures(1)
     picture[:, 2] = -np.inf
-    (told,) = tell(model, picture, Search(look="sampled", temperature=1.0, n_best=500))
+    (told,) = decode(model, picture, Search(look="sampled", temperature=1.0, n_best=500))
     assert all((one.weights[:, 2] == 0).all() for one in told)
 
 
@@ -468,9 +470,9 @@ def test_what_a_person_points_at_is_looked_at() -> None:
         assert words.shape == (len(alpha), step)
         return np.broadcast_to(np.eye(PLACES)[2], alpha.shape)
 
-    (told,) = tell(model, picture, Search(look=third_place))[0]
+    (told,) = decode(model, picture, Search(look=third_place))[0]
     model.logits[:] = model.logits[:, 2:3]  # now every place says what the third one says
-    (wherever,) = tell(model, picture, Search())[0]
+    (wherever,) = decode(model, picture, Search())[0]
     assert told.words == wherever.words
     np.testing.assert_allclose(told.log_probs, wherever.log_probs)
     np.testing.assert_array_equal(told.weights, np.eye(PLACES)[[2] * len(told.words)])
@@ -483,7 +485,7 @@ def test_pointing_is_told_the_words_so_far() -> None:
         heard.append(np.array(words))
         return alpha
 
-    (told,) = tell(ToyModel(end_bias=-6.0), pictures(1), Search(look=listen, max_words=6))[0]
+    (told,) = decode(ToyModel(end_bias=-6.0), pictures(1), Search(look=listen, max_words=6))[0]
     assert len(told.words) > 2
     for step in range(len(told.words)):
         assert told.words[:step] in [tuple(row) for row in heard[step].tolist()]
@@ -492,16 +494,16 @@ def test_pointing_is_told_the_words_so_far() -> None:
 def test_weights_of_a_wrong_shape_are_refused() -> None:
     search = Search(look=lambda alpha, step, words: alpha[:, :2])
     with pytest.raises(UserError, match=r"shape \(1, 2\); it must be \(1, 4\)"):
-        tell(ToyModel(), pictures(1), search)
+        decode(ToyModel(), pictures(1), search)
 
 
 def test_no_pictures_give_no_sentences() -> None:
-    assert tell(ToyModel(), pictures(0), Search()) == []
+    assert decode(ToyModel(), pictures(0), Search()) == []
 
 
 def test_ties_go_to_the_lower_index() -> None:
     model = ToyModel(sharpness=0.0, end_bias=0.0)  # all words equally likely
-    (told,) = tell(model, pictures(1), Search(beam=3, n_best=3, min_words=2, max_words=2))
+    (told,) = decode(model, pictures(1), Search(beam=3, n_best=3, min_words=2, max_words=2))
     assert [one.words for one in told] == [(2, 3), (2, 4), (2, 5)]
 
 
@@ -540,11 +542,17 @@ def test_ties_go_to_the_lower_index() -> None:
         ({"temperature": True}, "temperature is True, of type bool; it must be a number"),
         ({"among": 0}, "among is 0; it must be a whole number 1 or more"),
         ({"among": "5"}, "among is '5', of type str; it must be a whole number 1 or more"),
-        ({"repetition": -1.0}, "repetition is -1.0; it must be a number from 0 to 1,000"),
-        ({"repetition": math.inf}, "repetition is inf; it must be a number from 0 to 1,000"),
-        ({"votes": -1}, "votes is -1; it must be a whole number from 0 to 1,000"),
-        ({"votes": 10**6}, "votes is 1000000; it must be a whole number from 0 to 1,000"),
-        ({"votes": False}, "votes is False, of type bool; it must be a whole number"),
+        (
+            {"repetition_penalty": -1.0},
+            "repetition_penalty is -1.0; it must be a number from 0 to 1,000",
+        ),
+        (
+            {"repetition_penalty": math.inf},
+            "repetition_penalty is inf; it must be a number from 0 to 1,000",
+        ),
+        ({"consensus": -1}, "consensus is -1; it must be a whole number from 0 to 1,000"),
+        ({"consensus": 10**6}, "consensus is 1000000; it must be a whole number from 0 to 1,000"),
+        ({"consensus": False}, "consensus is False, of type bool; it must be a whole number"),
         ({"seed": -1}, "seed is -1; it must be a whole number 0 or more"),
         ({"seed": 1.5}, "seed is 1.5, of type float; it must be a whole number 0 or more"),
         ({"allow_unknown": "no"}, "allow_unknown is 'no', of type str; it must be True or False"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from show_attend_tell.captioning.search import Told
+from show_attend_tell.captioning.search import Decoded
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.run import Run
@@ -25,10 +25,10 @@ def test_a_trained_epoch_has_its_sheet(exported_run: Run) -> None:
         assert "exif" not in image.info
 
 
-def told_of(store: FeatureStore, *words: int) -> dict[str, Told]:
+def told_of(store: FeatureStore, *words: int) -> dict[str, Decoded]:
     places = store.index.grid[0] * store.index.grid[1]
     even = np.full((len(words), places), 1 / places)
-    told = Told(
+    told = Decoded(
         words=words,
         log_probs=np.zeros(len(words)),
         end_log_prob=0.0,

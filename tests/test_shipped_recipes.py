@@ -15,7 +15,7 @@ from show_attend_tell.learning.watching.history import read
 from tests.shared import SHARED, needs_shared
 
 SMALL = (
-    "encoder.views=1",
+    "encoder.augmentations=1",
     "model.hidden=32",
     "model.word=16",
     "model.attention_width=16",

@@ -386,8 +386,8 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
     def other_encoder(run: Path, store: FeatureStore) -> None:
         train(store, run / "other", quick_recipe("encoder.name=vgg19"))
 
-    def too_few_views(run: Path, store: FeatureStore) -> None:
-        train(store, run / "views", quick_recipe("encoder.views=3"))
+    def too_few_augmentations(run: Path, store: FeatureStore) -> None:
+        train(store, run / "augmentations", quick_recipe("encoder.augmentations=3"))
 
     def start_from_another_shape(run: Path, store: FeatureStore) -> None:
         train(store, run / "wide", quick_recipe("model.hidden=50"), start_from=run)
@@ -404,7 +404,7 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "other vocabulary": (other_vocabulary, "not the vocabulary"),
         "nothing to resume": (nothing_there, "no run to go on with"),
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
-        "too few views": (too_few_views, "--views 3"),
+        "too few augmentations": (too_few_augmentations, "--augmentations 3"),
         "start from another shape": (start_from_another_shape, "other shapes"),
         "start from other words": (start_from_other_words, "its vocabulary is not this run's"),
         "not a run": (not_a_run, "not a run folder"),
@@ -490,8 +490,8 @@ def test_a_run_can_start_from_another_s_best_weights(
 def test_training_draws_from_all_views_and_dev_sees_the_first(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index = world[0].index.model_copy(update={"views": 3})
-    store = FeatureStore.create(tmp_path / "views", index, world[0].examples)
+    index = world[0].index.model_copy(update={"augmentations": 3})
+    store = FeatureStore.create(tmp_path / "augmentations", index, world[0].examples)
     pictures = [row for row, _ in store.seen]
     store.write(range(len(store.seen)), world[0].read(pictures).astype(np.float16))
     read: set[int] = set()
@@ -502,10 +502,14 @@ def test_training_draws_from_all_views_and_dev_sees_the_first(
         return really_read(self, rows)
 
     monkeypatch.setattr(FeatureStore, "read", reading)
-    train(store, tmp_path / "run", quick_recipe("encoder.views=3", "training.epochs=1"))
-    views = Counter(store.seen[row][1] for row in read if store.example(row).split == "train")
-    assert sum(views.values()) == len(store.rows("train"))  # one caption a picture, one view each
-    assert min(views[0], views[1], views[2]) > len(store.rows("train")) / 6
+    train(store, tmp_path / "run", quick_recipe("encoder.augmentations=3", "training.epochs=1"))
+    augmentations = Counter(
+        store.seen[row][1] for row in read if store.example(row).split == "train"
+    )
+    assert sum(augmentations.values()) == len(
+        store.rows("train")
+    )  # one caption a picture, one view each
+    assert min(augmentations[0], augmentations[1], augmentations[2]) > len(store.rows("train")) / 6
     assert {row for row in read if store.example(row).split == "dev"} == set(store.rows("dev"))
 
 
@@ -514,7 +518,7 @@ OTHERS: dict[str, Any] = {
     "encoder": "vgg19",
     "preprocessing": Preprocessing(mean=(1, 0, 0), std=(1, 1, 1)),
     "grid": (2, 8),
-    "tuned": 1,
+    "fine_tuned": 1,
 }
 
 
@@ -528,7 +532,7 @@ def test_features_of_another_kind_are_refused(
         other = world[0].index.model_copy(update={name: value})
         store = FeatureStore(world[0].folder, other, world[0].examples)
         with pytest.raises(UserError, match=rf"{name} is") as caught:
-            Run.open(tmp_path / "run").refuse_other_features(store)
+            Run.open(tmp_path / "run").check_features(store)
         assert caught.value.code == "model.features"
         with pytest.raises(UserError, match="store") as caught:
             train(store, tmp_path / "run", None, resume=True)
@@ -707,7 +711,7 @@ STOCK = ["encoder.name=tiny", "encoder.grid=4", "encoder.size=none", "encoder.fi
 @pytest.mark.slow
 def test_a_stock_recipe_learns_fifty_pictures_of_one_s_own(tmp_path: Path) -> None:
     store, scenes = make_store(tmp_path / "store", train=40, dev=10)
-    recipe = load_recipe("flickr8k-soft", [*STOCK, "encoder.views=1"])
+    recipe = load_recipe("flickr8k-soft", [*STOCK, "encoder.augmentations=1"])
     train(store, tmp_path / "run", recipe)
     run = Run.open(tmp_path / "run")
     rows = store.rows("train")

@@ -17,7 +17,7 @@ from show_attend_tell.learning.encoders.prepare import read_pixels
 from show_attend_tell.learning.export.folder import export_model
 from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.recipe import Recipe
-from show_attend_tell.learning.run import LAST, Run, encoder_of, is_tuned
+from show_attend_tell.learning.run import LAST, Run, encoder_of, is_fine_tuned
 from show_attend_tell.learning.trainer import train
 from tests.small_photos import small_recipe, small_store
 
@@ -26,17 +26,17 @@ TUNED = 2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tuned")
+    return tmp_path_factory.mktemp("fine_tuned")
 
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> FeatureStore:
-    return small_store(folder, tuned=TUNED)
+    return small_store(folder, fine_tuned=TUNED)
 
 
-def tuned_recipe(*overrides: str) -> Recipe:
+def fine_tuned_recipe(*overrides: str) -> Recipe:
     return small_recipe(
-        f"encoder.tuned={TUNED}", "training.batch_of=pictures", "training.batch=2", *overrides
+        f"encoder.fine_tuned={TUNED}", "training.batch_of=pictures", "training.batch=2", *overrides
     )
 
 
@@ -47,10 +47,10 @@ def upper_of(run: Run) -> torch.nn.Module:
 
 @pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite0+efficientnet-lite2"])
 @pytest.mark.parametrize("grid", [4, 8])
-@pytest.mark.parametrize("tuned", range(1, 7))
-def test_the_two_parts_give_what_the_whole_gives(tuned: int, grid: int, name: str) -> None:
+@pytest.mark.parametrize("fine_tuned", range(1, 7))
+def test_the_two_parts_give_what_the_whole_gives(fine_tuned: int, grid: int, name: str) -> None:
     encoder = make_encoder(name, weights="random:3", size=128, grid=grid)
-    lower, upper = encoder.split(tuned)
+    lower, upper = encoder.split(fine_tuned)
     pixels = torch.randint(256, (2, 128, 128, 3), dtype=torch.uint8)
     stored = lower(pixels)
     assert stored.shape == (2, lower.grid[0] * lower.grid[1], lower.depth)
@@ -70,12 +70,12 @@ def test_only_the_upper_part_learns_and_its_normalisation_never_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "tuned", "says"),
-    [("efficientnet-lite0", 7, "1 to 6"), ("vgg16", 1, "cannot be tuned")],
+    ("name", "fine_tuned", "says"),
+    [("efficientnet-lite0", 7, "1 to 6"), ("vgg16", 1, "cannot be fine-tuned")],
 )
-def test_stages_that_cannot_be_tuned_are_refused(name: str, tuned: int, says: str) -> None:
+def test_stages_that_cannot_be_tuned_are_refused(name: str, fine_tuned: int, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        make_encoder(name, weights="random").split(tuned)
+        make_encoder(name, weights="random").split(fine_tuned)
 
 
 def test_the_store_holds_the_map_below(store: FeatureStore) -> None:
@@ -89,11 +89,13 @@ def test_the_store_holds_the_map_below(store: FeatureStore) -> None:
 def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits(
     store: FeatureStore, tmp_path: Path
 ) -> None:
-    recipe = tuned_recipe("training.epochs=2")
+    recipe = fine_tuned_recipe("training.epochs=2")
     train(store, tmp_path / "whole", recipe)
-    tuned = upper_of(Run.open(tmp_path / "whole")).state_dict()
+    fine_tuned = upper_of(Run.open(tmp_path / "whole")).state_dict()
     _, upper = encoder_of(store.index).split(TUNED)
-    moved = [name for name, was in upper.state_dict().items() if not torch.equal(was, tuned[name])]
+    moved = [
+        name for name, was in upper.state_dict().items() if not torch.equal(was, fine_tuned[name])
+    ]
     assert set(moved) == {name for name, _ in upper.named_parameters()}
 
     def stop(event: dict[str, object]) -> None:
@@ -111,8 +113,8 @@ def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits
 @pytest.mark.slow
 def test_all_stages_of_two_encoders_are_tuned_saved_and_gone_on_with(tmp_path: Path) -> None:
     both = "efficientnet-lite1+efficientnet-lite2"
-    store = small_store(tmp_path, tuned=6, encoder=both)
-    recipe = tuned_recipe(f"encoder.name={both}", "encoder.tuned=6")
+    store = small_store(tmp_path, fine_tuned=6, encoder=both)
+    recipe = fine_tuned_recipe(f"encoder.name={both}", "encoder.fine_tuned=6")
     train(store, tmp_path / "run", recipe)
     tensors, _ = checkpoint.load(tmp_path / "run" / LAST)
     upper = upper_of(Run.open(tmp_path / "run"))
@@ -144,7 +146,7 @@ def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
             steps.append(event["step"])
 
     monkeypatch.setattr(Upper, "forward", count)
-    train(store, tmp_path / "run", tuned_recipe(*options), watch=[listen])
+    train(store, tmp_path / "run", fine_tuned_recipe(*options), watch=[listen])
     assert len(seen) == len(steps) > 1
 
 
@@ -153,9 +155,9 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
 ) -> None:
     frozen = small_store(folder)
     train(frozen, tmp_path / "frozen", small_recipe())
-    still = tuned_recipe("training.learning_rate=1e-12", "training.tuned_rate=1e-12")
-    train(store, tmp_path / "tuned", still, start_from=tmp_path / "frozen")
-    one, other = Run.open(tmp_path / "frozen"), Run.open(tmp_path / "tuned")
+    still = fine_tuned_recipe("training.learning_rate=1e-12", "training.fine_tuned_rate=1e-12")
+    train(store, tmp_path / "fine_tuned", still, start_from=tmp_path / "frozen")
+    one, other = Run.open(tmp_path / "frozen"), Run.open(tmp_path / "fine_tuned")
     rows = store.rows("dev")
     captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
     with torch.no_grad():
@@ -163,38 +165,40 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
         seen = other.decoder.see(torch.from_numpy(store.read(rows)))
         second = other.decoder.teach(seen, captions)
     torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
-    with pytest.raises(UserError, match="tuned is 0"):
-        train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "tuned")
+    with pytest.raises(UserError, match="fine_tuned is 0"):
+        train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "fine_tuned")
 
 
 def test_tuned_runs_are_averaged_with_their_stages_and_not_with_frozen_ones(
     folder: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
     one, other, frozen = tmp_path / "one", tmp_path / "other", tmp_path / "frozen"
-    train(store, one, tuned_recipe())
-    train(store, other, tuned_recipe("training.tuned_rate=0.01"), start_from=one)
+    train(store, one, fine_tuned_recipe())
+    train(store, other, fine_tuned_recipe("training.fine_tuned_rate=0.01"), start_from=one)
     average_runs([one, other], tmp_path / "mean")
     states = [Run.open(run).decoder.state_dict() for run in (one, other, tmp_path / "mean")]
-    stages = [name for name in states[0] if is_tuned(name)]
+    stages = [name for name in states[0] if is_fine_tuned(name)]
     assert any(not torch.equal(states[0][name], states[1][name]) for name in stages)
     for name in stages:
         expected = (states[0][name].double() + states[1][name].double()) / 2
         torch.testing.assert_close(states[2][name], expected.to(states[2][name].dtype))
     train(small_store(folder), frozen, small_recipe())
-    with pytest.raises(UserError, match="tuned is 0, not"):
+    with pytest.raises(UserError, match="fine_tuned is 0, not"):
         average_runs([one, frozen], tmp_path / "both")
 
 
 def test_the_exported_encoder_is_the_tuned_one(store: FeatureStore, tmp_path: Path) -> None:
-    train(store, tmp_path / "run", tuned_recipe("training.tuned_rate=0.01"))
+    train(store, tmp_path / "run", fine_tuned_recipe("training.fine_tuned_rate=0.01"))
     run = Run.open(tmp_path / "run")
     rows = store.rows("dev")
     pixels = np.stack([read_pixels(store, row) for row in rows])
     with torch.no_grad():
-        tuned = upper_of(run)(torch.from_numpy(store.read(rows)))
+        fine_tuned = upper_of(run)(torch.from_numpy(store.read(rows)))
         before = encoder_of(store.index)(torch.from_numpy(pixels))
     export_model(run, tmp_path / "model")
     told_from = ExportedModel(tmp_path / "model").encode(pixels)
-    scale = float(tuned.abs().max())
-    assert np.abs(told_from - tuned.numpy()).max() < 0.02 * scale  # stored and rounded as float16
-    assert float((before - tuned).abs().max()) > 0.1 * scale
+    scale = float(fine_tuned.abs().max())
+    assert (
+        np.abs(told_from - fine_tuned.numpy()).max() < 0.02 * scale
+    )  # stored and rounded as float16
+    assert float((before - fine_tuned).abs().max()) > 0.1 * scale

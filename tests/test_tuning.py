@@ -102,16 +102,16 @@ def pretend(monkeypatch: pytest.MonkeyPatch, key: str, scores: dict[Any, list[fl
     section, name = key.split(".")
 
     def train(store: Any, folder: Path, recipe: Recipe, *, resume: bool, watch: Any) -> None:
-        def tell(**event: Any) -> None:
+        def decode(**event: Any) -> None:
             for hear in watch:
                 hear(event)
 
-        tell(event="start")
+        decode(event="start")
         for epoch, score in enumerate(scores[getattr(getattr(recipe, section), name)], start=1):
-            tell(event="progress", epoch=epoch)
+            decode(event="progress", epoch=epoch)
             if math.isnan(score):
                 raise UserError("training.diverged", "the gradient became nan")
-            tell(event="dev", epoch=epoch, **{"BLEU-4-bp": score})
+            decode(event="dev", epoch=epoch, **{"BLEU-4-bp": score})
 
     monkeypatch.setattr(tuning, "train", train)
     monkeypatch.setattr(tuning, "draw_study", lambda *arguments: None)

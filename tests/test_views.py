@@ -110,11 +110,13 @@ def test_the_command_and_the_model_may_ask_for_views(
     sat: Sat, exported_folder: Path, tmp_path: Path
 ) -> None:
     run, picture = exported_folder / "run", exported_folder / "photos" / "3.png"
-    assert sat("export", run, tmp_path / "model", "--views", 3, "--beam", 2, "--votes", 4)[0] == 0
+    assert (
+        sat("export", run, tmp_path / "model", "--views", 3, "--beam", 2, "--consensus", 4)[0] == 0
+    )
     facts = json.loads((tmp_path / "model" / "model.json").read_text("utf-8"))
-    assert (facts["views"], facts["beam"], facts["votes"]) == (3, 2, 4)
+    assert (facts["views"], facts["beam"], facts["consensus"]) == (3, 2, 4)
     told = [
-        sat("caption", "--json", "--beam", 2, "--votes", 0, *asked, picture)[1]
+        sat("caption", "--json", "--beam", 2, "--consensus", 0, *asked, picture)[1]
         for asked in (
             ("--model", tmp_path / "model"),
             ("--model", run, "--views", 3),

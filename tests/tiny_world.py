@@ -85,7 +85,7 @@ def tiny_recipe(*overrides: str) -> Recipe:
             "encoder.grid=4",
             "encoder.size=none",
             "encoder.fit=crop",
-            "encoder.views=1",
+            "encoder.augmentations=1",
             "vocabulary.minimum_count=1",
             "model.annotation_norm=none",
             "model.annotation_width=none",

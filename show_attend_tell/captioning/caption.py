@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from show_attend_tell.captioning.model import Floats
-from show_attend_tell.captioning.search import Look, Told
+from show_attend_tell.captioning.search import Decoded, Look
 from show_attend_tell.captioning.views import on_picture
 from show_attend_tell.data.pictures import Crop
 
@@ -34,7 +34,7 @@ class Caption:
     @classmethod
     def of(
         cls,
-        told: Told,
+        told: Decoded,
         words: Sequence[str],
         grid: tuple[int, int],
         picture_size: tuple[int, int],

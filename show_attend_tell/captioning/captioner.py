@@ -12,19 +12,20 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from show_attend_tell.captioning import consensus
 from show_attend_tell.captioning.caption import Caption, Looked
-from show_attend_tell.captioning.consensus import pictures_together, tell
+from show_attend_tell.captioning.consensus import pictures_together
 from show_attend_tell.captioning.exported import ExportedModel
 from show_attend_tell.captioning.model import Floats
 from show_attend_tell.captioning.search import Search
-from show_attend_tell.captioning.views import frame_views, refuse_views
+from show_attend_tell.captioning.views import check_views, frame_views
 from show_attend_tell.data.pictures import (
     Crop,
     Opened,
+    check_size,
     crop_of,
     read_image,
     read_picture,
-    refuse_too_large,
 )
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
@@ -68,15 +69,15 @@ class Captioner:
 
     def __init__(self, model: ExportedModel, *, views: int | None = None) -> None:
         self.model = model
-        self.views = model.facts.views if views is None else refuse_views(views)
+        self.views = model.facts.views if views is None else check_views(views)
         facts = model.facts
         self.search = Search(
             beam=facts.beam,
             length_power=facts.length_power,
             max_words=facts.max_words,
             look=facts.look,
-            votes=facts.votes,
-            repetition=facts.repetition,
+            consensus=facts.consensus,
+            repetition_penalty=facts.repetition_penalty,
         )
 
     @overload
@@ -107,7 +108,7 @@ class Captioner:
         """
         if isinstance(pictures, list | tuple):
             return [_best(told) for told in self.stream(pictures, search)]
-        return self.tell([self.frame(pictures)], search)[0][0]
+        return self.decode([self.frame(pictures)], search)[0][0]
 
     def frame(self, picture: Picture) -> Framed:
         """Read a picture and cut out what the encoder sees."""
@@ -125,7 +126,7 @@ class Captioner:
         """How many views a search sees: to look at one place is to look at a cell of the whole."""
         return self.views if search.look == "expected" else 1
 
-    def tell(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
+    def decode(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
         """The `n_best` captions of each picture, best first."""
         if not framed:
             return []
@@ -136,7 +137,7 @@ class Captioner:
         told = [
             sentences
             for i in range(0, len(framed), at_once)
-            for sentences in tell(self.model, annotations[i : i + at_once], search)
+            for sentences in consensus.decode(self.model, annotations[i : i + at_once], search)
         ]
         look: Looked = "pointed" if callable(search.look) else search.look
         decode, grid = self.model.vocabulary.decode, self.model.facts.grid
@@ -175,11 +176,11 @@ class Captioner:
         at_once = self._at_once(search or self.search)
         batches = iter(lambda: list(islice(remaining, at_once)), [])
         for told in side_by_side(
-            partial(self._tell_some, search=search), batches, self.model.threads
+            partial(self._caption_some, search=search), batches, self.model.threads
         ):
             yield from told
 
-    def _tell_some(
+    def _caption_some(
         self, pictures: Sequence[Picture | UserError], search: Search | None
     ) -> list[list[Caption] | UserError]:
         some: list[Framed | UserError] = []
@@ -188,7 +189,7 @@ class Captioner:
                 some.append(picture if isinstance(picture, UserError) else self.frame(picture))
             except UserError as error:
                 some.append(error)
-        captions = iter(self.tell([one for one in some if isinstance(one, Framed)], search))
+        captions = iter(self.decode([one for one in some if isinstance(one, Framed)], search))
         return [one if isinstance(one, UserError) else next(captions) for one in some]
 
 
@@ -223,7 +224,7 @@ def open_given(picture: Picture, least_side: int | None = None) -> Opened:
             )
         if picture.size == 0:
             raise UserError("picture.empty", f"the array {picture.shape} has no pixels")
-        refuse_too_large((picture.shape[1], picture.shape[0]), "the array")
+        check_size((picture.shape[1], picture.shape[0]), "the array")
         return read_image(Image.fromarray(picture))
     if isinstance(picture, str):
         picture = Path(picture)

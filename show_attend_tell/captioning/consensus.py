@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from show_attend_tell.captioning import search as one_by_one
-from show_attend_tell.captioning.model import Floats, Teller
-from show_attend_tell.captioning.search import Search, Told
+from show_attend_tell.captioning.model import CaptioningModel, Floats
+from show_attend_tell.captioning.search import Decoded, Search
 from show_attend_tell.errors import UserError
 
 TEMPERATURE = 0.5  # of the sentences drawn; 0.8 was as good on dev
@@ -26,18 +26,18 @@ ORDERS = range(1, 5)  # n of the n-grams
 SIGMA = 6.0  # words by which lengths may differ before it costs much, as in CIDEr-D
 
 
-def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
-    """Tell what is in each picture as `search.tell` does, by votes if the search asks for them.
+def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[list[Decoded]]:
+    """Caption each picture as `search.decode` does, reranked by consensus if the search says so.
 
-    The parameters and what is returned are those of `search.tell`; the score of a sentence that was
-    voted for is its agreement with the votes and a share of its own score.
+    The parameters and what is returned are those of `search.decode`; the score of a reranked
+    caption is its agreement with the samples and a share of its own score.
     """
     passes = _passes(search)
     if len(passes) == 1:
-        return one_by_one.tell(model, annotations, search)
-    found, drawn = (one_by_one.tell(model, annotations, one) for one in passes)
+        return one_by_one.decode(model, annotations, search)
+    found, drawn = (one_by_one.decode(model, annotations, one) for one in passes)
     return [
-        _by_votes(sentences, votes)[: search.n_best]
+        _by_consensus(sentences, votes)[: search.n_best]
         for sentences, votes in zip(found, drawn, strict=True)
     ]
 
@@ -57,7 +57,7 @@ def pictures_together(search: Search, most: int, *, places: int, words: int) -> 
     """
     needed, largest = max(
         (one_by_one.bytes_foreseen(one, places, words), name)
-        for one, name in zip(_passes(search), ("beam", "votes"), strict=False)
+        for one, name in zip(_passes(search), ("beam", "consensus"), strict=False)
     )
     if needed > MOST_BYTES:
         name = "n_best" if search.temperature is not None else largest
@@ -72,15 +72,15 @@ def pictures_together(search: Search, most: int, *, places: int, words: int) -> 
 
 def _passes(search: Search) -> tuple[Search, ...]:
     """The search for sentences, and that for votes if there are to be any."""
-    if not search.votes or search.temperature is not None:
+    if not search.consensus or search.temperature is not None:
         return (search,)
     return (
         replace(search, n_best=search.beam),
-        replace(search, n_best=search.votes, temperature=TEMPERATURE, among=AMONG),
+        replace(search, n_best=search.consensus, temperature=TEMPERATURE, among=AMONG),
     )
 
 
-def _by_votes(sentences: Sequence[Told], votes: Sequence[Told]) -> list[Told]:
+def _by_consensus(sentences: Sequence[Decoded], votes: Sequence[Decoded]) -> list[Decoded]:
     counted = Counter(Phrases(vote.words) for vote in votes)
     rated = []
     for one in sentences:

@@ -24,7 +24,7 @@ from show_attend_tell.captioning.model import Arrays, Floats, Integers
 from show_attend_tell.captioning.search import (
     MOST_BEAM,
     MOST_LENGTH_POWER,
-    MOST_REPETITION,
+    MOST_REPETITION_PENALTY,
     MOST_WORDS,
     Look,
 )
@@ -82,8 +82,8 @@ class ModelFacts(BaseModel):
     length_power: Annotated[float, Field(ge=0, le=MOST_LENGTH_POWER)]
     max_words: Annotated[int, Field(ge=1, le=MOST_WORDS)]
     look: Look = "expected"
-    votes: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
-    repetition: Annotated[float, Field(ge=0, le=MOST_REPETITION)] = 0.0
+    consensus: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
+    repetition_penalty: Annotated[float, Field(ge=0, le=MOST_REPETITION_PENALTY)] = 0.0
     views: Annotated[int, Field(ge=1, le=len(VIEWS))] = 1  # of each picture that it tells from
     files: dict[str, Digest]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions
@@ -269,12 +269,12 @@ def read_facts(folder: Path) -> ModelFacts:
             "model.missing", f"{folder}: not a model folder; `sat export RUN OUT` makes one"
         ) from None
     try:
-        found = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        found = json.loads(content.decode("utf-8"), parse_constant=_check_finite_json)
     except (ValueError, RecursionError):
         raise _damaged(path, "it is not JSON, or is cut off") from None
     if not isinstance(found, dict) or type(found.get("format")) is not int:
         raise _damaged(path, "format, a whole number, is missing")
-    _refuse_other_format(path, found["format"])
+    _check_format(path, found["format"])
     digest = found.pop("sha256", None)
     if digest is None:
         raise _damaged(path, "it has no checksum (sha256)")
@@ -292,11 +292,11 @@ def _canonical(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _refuse_constant(name: str) -> None:
+def _check_finite_json(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def _refuse_other_format(path: Path, found: int) -> None:
+def _check_format(path: Path, found: int) -> None:
     if found > FORMAT:
         raise UserError(
             "model.newer",

@@ -22,7 +22,7 @@ def pick(arrays: Arrays, rows: Integers) -> Arrays:
     return tuple(part[rows] for part in arrays)
 
 
-class Teller(Protocol):
+class CaptioningModel(Protocol):
     """A decoder in three functions; returned arrays are fresh, the caller may keep them."""
 
     @property
@@ -96,8 +96,8 @@ class Teller(Protocol):
         """
 
 
-class Model(Teller, Protocol):
-    """A whole captioner in four functions: a `Teller` that also sees."""
+class Model(CaptioningModel, Protocol):
+    """A whole captioner in four functions: a `CaptioningModel` that also sees."""
 
     def encode(self, pictures: npt.NDArray[np.uint8]) -> Floats:
         """Turn framed pictures (pictures, S, S, 3) into annotations (pictures, L, D)."""

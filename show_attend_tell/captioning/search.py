@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from show_attend_tell.captioning.model import Floats, Integers, Teller, pick
+from show_attend_tell.captioning.model import CaptioningModel, Floats, Integers, pick
 from show_attend_tell.errors import UserError, number, whole_number, wrong_argument
 
 Look = Literal["expected", "most-likely", "sampled"]
@@ -30,7 +30,7 @@ MOST_BEAM = 1_000  # also of votes
 MOST_DRAWN = 10_000  # n_best of sampling
 MOST_WORDS = 1_000
 MOST_LENGTH_POWER = 10.0
-MOST_REPETITION = 1_000.0
+MOST_REPETITION_PENALTY = 1_000.0
 TEMPERATURES = (1e-4, 1e3)
 
 
@@ -49,7 +49,7 @@ class Search:
     allow_repeats: bool = False  # the same word twice in a row
     # Nats that a beam search takes from a word which the sentence has already, unless it is one of
     # the commonest: a model without memory for its words tells of "a skateboard on a skateboard".
-    repetition: float = 0.0
+    repetition_penalty: float = 0.0
     temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
     among: int | None = None  # sampling: draw from this many likeliest words only; None: from all
     seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
@@ -57,7 +57,7 @@ class Search:
     # place drawn from it, or what a person's function returns.
     look: Look | Pointing = "expected"
     # Sentences drawn to choose among the beam's by, see `consensus`; 0: the likeliest is told.
-    votes: int = 0
+    consensus: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be; keep NumPy's numbers as Python's."""
@@ -66,11 +66,13 @@ class Search:
         settled: dict[str, int | float] = {
             "beam": whole_number("beam", self.beam, 1, MOST_BEAM),
             "n_best": whole_number("n_best", self.n_best, 1, most),
-            "votes": whole_number("votes", self.votes, 0, MOST_BEAM),
+            "consensus": whole_number("consensus", self.consensus, 0, MOST_BEAM),
             "max_words": whole_number("max_words", self.max_words, 1, MOST_WORDS),
             "seed": whole_number("seed", self.seed, 0),
             "length_power": number("length_power", self.length_power, 0, MOST_LENGTH_POWER),
-            "repetition": number("repetition", self.repetition, 0, MOST_REPETITION),
+            "repetition_penalty": number(
+                "repetition_penalty", self.repetition_penalty, 0, MOST_REPETITION_PENALTY
+            ),
         }
         if not sampling and self.n_best > self.beam:
             raise wrong_argument("n_best", self.n_best, f"at most beam ({self.beam})")
@@ -94,7 +96,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Decoded:
     """One sentence of T words: what was said, how surely, and where each word looked."""
 
     words: tuple[int, ...]  # without the end
@@ -171,7 +173,7 @@ class _Live:
         )
 
 
-def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]:
+def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[list[Decoded]]:
     """Tell what is in each picture.
 
     A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
@@ -214,8 +216,8 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         beams = live.totals.shape[1]
         words = live.words.reshape(live.totals.size, step)
         alpha, gate = model.look(memory, state)
-        dice = random.random((2, width))  # always as many, whatever other pictures need
-        weights = _weights(search.look, alpha, step, words, dice[0, :beams])
+        rng = random.random((2, width))  # always as many, whatever other pictures need
+        weights = _weights(search.look, alpha, step, words, rng[0, :beams])
         looks.append(_Look(alpha, weights, gate))
         previous = words[:, -1] if step else np.full(len(words), model.start_word)
         state, log_probs, ids = model.advance(memory, state, weights, gate, previous, best)
@@ -224,15 +226,15 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         log_probs = np.where(_allowed(model, search, step, previous, ids), log_probs, -np.inf)
         log_probs = log_probs.astype(np.float64).reshape(-1, beams * best)
         totals = live.totals.repeat(best, axis=1) + log_probs
-        if search.repetition and not sampling:
-            totals -= search.repetition * _told_already(words, ids).reshape(totals.shape)
+        if search.repetition_penalty and not sampling:
+            totals -= search.repetition_penalty * _is_repeated(words, ids).reshape(totals.shape)
         ids = ids.reshape(log_probs.shape)
         ends = ids == model.end_word
         if search.temperature is None:
             leading, following = _best_first(totals, ends, width)
         else:
             tempered = log_probs.reshape(-1, beams, best) / search.temperature
-            leading = following = np.arange(beams) * best + _draw(tempered, dice[1, :beams])
+            leading = following = np.arange(beams) * best + _draw(tempered, rng[1, :beams])
 
         # What ends here, and what can go no further and is cut: both (P, beams).
         chosen = np.zeros(ids.shape, dtype=bool)
@@ -280,7 +282,7 @@ def tell(model: Teller, annotations: Floats, search: Search) -> list[list[Told]]
         )
         state = pick(state, live.rows[:, :, -1].ravel())
 
-    return [[_told(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
+    return [[_decoded(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
 
 
 def bytes_foreseen(search: Search, places: int, words: int) -> int:
@@ -294,7 +296,7 @@ def bytes_foreseen(search: Search, places: int, words: int) -> int:
     sampling = search.temperature is not None
     rows = search.n_best if sampling else search.beam
     best = min((search.among or words) if sampling else rows + 3, words)
-    candidates = best * (100 + (search.max_words if search.repetition else 0))
+    candidates = best * (100 + (search.max_words if search.repetition_penalty else 0))
     a_step = 16 * places + 50  # where a row looked, and the word that it chose; twice, when told
     return rows * (candidates + 16 * words + search.max_words * a_step)
 
@@ -304,7 +306,7 @@ def _weights(
     alpha: Floats,
     step: int,
     words: Integers,
-    dice: npt.NDArray[np.float64],
+    rng: npt.NDArray[np.float64],
 ) -> Floats:
     """What the model is made to look at, (rows, L)."""
     if look == "expected":
@@ -323,14 +325,14 @@ def _weights(
     else:
         with np.errstate(divide="ignore"):  # log 0: a place that is never drawn
             log_alpha = np.log(alpha.astype(np.float64))
-        places = _draw(log_alpha.reshape(-1, len(dice), alpha.shape[1]), dice).ravel()
+        places = _draw(log_alpha.reshape(-1, len(rng), alpha.shape[1]), rng).ravel()
     weights = np.zeros_like(alpha)
     weights[np.arange(len(alpha)), places] = 1
     return weights
 
 
 def _allowed(
-    model: Teller, search: Search, step: int, previous: Integers, ids: Integers
+    model: CaptioningModel, search: Search, step: int, previous: Integers, ids: Integers
 ) -> npt.NDArray[np.bool_]:
     """Which of the words (rows, best) may follow the previous words (rows,)."""
     allowed = np.ones(ids.shape, dtype=bool)
@@ -343,7 +345,7 @@ def _allowed(
     return allowed
 
 
-def _told_already(words: Integers, ids: Integers) -> npt.NDArray[np.bool_]:
+def _is_repeated(words: Integers, ids: Integers) -> npt.NDArray[np.bool_]:
     """Which of the words (rows, best) are rare enough to be missed among those before (rows, t)."""
     repeated: npt.NDArray[np.bool_] = (ids[:, :, None] == words[:, None, :]).any(axis=2)
     return repeated & (ids >= COMMONEST)
@@ -375,7 +377,7 @@ def _best_first(
     return order[:, :width], np.take_along_axis(order, ends_last[:, :width], axis=1)
 
 
-def _draw(log_weights: Floats, dice: npt.NDArray[np.float64]) -> Integers:
+def _draw(log_weights: Floats, rng: npt.NDArray[np.float64]) -> Integers:
     """Draw an index of the last axis for every picture and beam, in proportion to exp(log_weights).
 
     Parameters
@@ -393,7 +395,7 @@ def _draw(log_weights: Floats, dice: npt.NDArray[np.float64]) -> Integers:
     highest = log_weights.max(axis=2, keepdims=True)
     highest[np.isneginf(highest)] = 0
     cumulative = np.exp(log_weights - highest).cumsum(axis=2)
-    threshold = dice[:, None] * cumulative[:, :, -1:]
+    threshold = rng[:, None] * cumulative[:, :, -1:]
     drawn: Integers = (cumulative > threshold).argmax(axis=2)
     return drawn
 
@@ -402,11 +404,11 @@ def _ranked(ones: list[_Finished]) -> list[_Finished]:
     return sorted(ones, key=lambda one: (one.end_log_prob is None, -one.score))
 
 
-def _told(one: _Finished, looks: list[_Look]) -> Told:
+def _decoded(one: _Finished, looks: list[_Look]) -> Decoded:
     """Gather where a finished hypothesis looked."""
     own = list(zip(looks, one.rows.tolist(), strict=False))  # the looks of later steps are others'
     shape = len(own), looks[0].alpha.shape[1]
-    return Told(
+    return Decoded(
         words=tuple(one.words.tolist()),
         log_probs=one.log_probs,
         end_log_prob=one.end_log_prob,

@@ -28,7 +28,7 @@ class View:
 VIEWS = (View(), View(part=0.8), View(direction=-1))  # the first N of them are N views
 
 
-def refuse_views(count: object) -> int:
+def check_views(count: object) -> int:
     """How many views are asked for; more than there are, or no number of them, is refused."""
     return whole_number("views", count, 1, len(VIEWS))
 

@@ -29,7 +29,7 @@ def caption(
         int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
     ] = None,
     n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
-    votes: Annotated[
+    consensus: Annotated[
         int | None,
         typer.Option(
             help="Draw this many captions and tell the one of the beam's that agrees best with "
@@ -37,7 +37,7 @@ def caption(
             show_default="the model's",
         ),
     ] = None,
-    repetition: Annotated[
+    repetition_penalty: Annotated[
         float | None,
         typer.Option(
             help="Nats taken from a word that the caption has already, the commonest excepted. "
@@ -95,7 +95,7 @@ def caption(
 
         sat caption holiday/ --json --out captions.jsonl --resume
 
-        sat caption holiday/ --views 1 --beam 5 --votes 0
+        sat caption holiday/ --views 1 --beam 5 --consensus 0
 
         sat caption photo.jpg --sample --n-best 5 --seed 7
 
@@ -110,7 +110,9 @@ def caption(
     refuse(resume and overwrite, "--resume keeps what --overwrite replaces; choose one")
     refuse((resume or overwrite) and not out, "--resume and --overwrite need --out FILE")
     refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
-    refuse(sample and votes is not None, "--sample draws captions without --votes; choose one")
+    refuse(
+        sample and consensus is not None, "--sample draws captions without --consensus; choose one"
+    )
     refuse(temperature is not None and not sample, "--temperature needs --sample")
     form = FORMS["json" if json else "csv" if csv else "text"]
     say = terminal.console(stderr=True)
@@ -125,8 +127,10 @@ def caption(
         temperature=(1.0 if temperature is None else temperature) if sample else None,
         seed=seed,
         look=look.value if look else captioner.search.look,
-        votes=captioner.search.votes if votes is None else votes,
-        repetition=captioner.search.repetition if repetition is None else repetition,
+        consensus=captioner.search.consensus if consensus is None else consensus,
+        repetition_penalty=captioner.search.repetition_penalty
+        if repetition_penalty is None
+        else repetition_penalty,
     )
     names, sources, skipped = list_pictures(pictures)
     if skipped:
@@ -260,7 +264,7 @@ def draw(
             f"{out}: is there already; --overwrite replaces it, --out names another file",
         )
     items, failed = [], 0
-    for told in drawing.tell_items(
+    for told in drawing.caption_items(
         names,
         found,
         {label: load(one) for label, one in zip(labels, wanted, strict=True)},

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from show_attend_tell.learning.run import Run
 
 
-class ScoringRecipe(StrEnum):
+class ScoringProtocol(StrEnum):
     """What is done to text before it is compared."""
 
     coco = "coco"
@@ -103,7 +103,7 @@ LengthPowerOption = Annotated[
         help="Divide scores by length to this power; 0 is the raw sum.", show_default="the recipe's"
     ),
 ]
-VotesOption = Annotated[
+ConsensusOption = Annotated[
     int | None,
     typer.Option(
         help="Draw this many sentences and tell the one of the beam's that agrees best with them; "
@@ -111,7 +111,7 @@ VotesOption = Annotated[
         show_default="the recipe's",
     ),
 ]
-RepetitionOption = Annotated[
+RepetitionPenaltyOption = Annotated[
     float | None,
     typer.Option(
         help="Nats taken from a word that the sentence has already, the commonest excepted. "
@@ -145,16 +145,16 @@ def asked_of_search(
     beam: int | None,
     length_power: float | None,
     look: Look | None,
-    votes: int | None,
-    repetition: float | None,
+    consensus: int | None,
+    repetition_penalty: float | None,
 ) -> dict[str, Any]:
     """What was asked for of a search, by the names of `Search`."""
     asked = {
         "beam": beam,
         "length_power": length_power,
         "look": look and look.value,
-        "votes": votes,
-        "repetition": repetition,
+        "consensus": consensus,
+        "repetition_penalty": repetition_penalty,
     }
     return {name: value for name, value in asked.items() if value is not None}
 

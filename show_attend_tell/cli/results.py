@@ -11,15 +11,15 @@ import typer
 from show_attend_tell.cli.app import app, needs, refuse
 from show_attend_tell.cli.options import (
     BeamOption,
+    ConsensusOption,
     GroundingOption,
     JsonOption,
     LengthPowerOption,
     LookOption,
     OwnFeaturesArgument,
-    RepetitionOption,
+    RepetitionPenaltyOption,
     RunArgument,
     SplitOption,
-    VotesOption,
     asked_of_search,
     search_of,
 )
@@ -37,8 +37,8 @@ def evaluate(
     split: SplitOption = "dev",
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
-    votes: VotesOption = None,
-    repetition: RepetitionOption = None,
+    consensus: ConsensusOption = None,
+    repetition_penalty: RepetitionPenaltyOption = None,
     look: LookOption = None,
     views: Annotated[
         int | None,
@@ -73,7 +73,7 @@ def evaluate(
     from show_attend_tell import terminal
     from show_attend_tell.scoring.report import choose_metrics
 
-    asked = asked_of_search(beam, length_power, look, votes, repetition)
+    asked = asked_of_search(beam, length_power, look, consensus, repetition_penalty)
     if (model / "recipe.toml").exists():
         refuse(views is not None, "--views needs a model folder; `sat export RUN OUT` makes one")
         facts = _evaluate_run(model, data, split, asked, out, grounding)
@@ -95,8 +95,8 @@ def report(
     split: SplitOption = "dev",
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
-    votes: VotesOption = None,
-    repetition: RepetitionOption = None,
+    consensus: ConsensusOption = None,
+    repetition_penalty: RepetitionPenaltyOption = None,
     look: LookOption = None,
     out: Annotated[
         Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
@@ -134,7 +134,9 @@ def report(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    search = search_of(model, asked_of_search(beam, length_power, look, votes, repetition))
+    search = search_of(
+        model, asked_of_search(beam, length_power, look, consensus, repetition_penalty)
+    )
     refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
     page = out or run / f"report-{split}.html"
     make_room(page)
@@ -163,8 +165,8 @@ def export(
     out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
     beam: BeamOption = None,
     length_power: LengthPowerOption = None,
-    votes: VotesOption = None,
-    repetition: RepetitionOption = None,
+    consensus: ConsensusOption = None,
+    repetition_penalty: RepetitionPenaltyOption = None,
     look: LookOption = None,
     views: Annotated[
         int, typer.Option(help="Views of each picture that it tells from: 1, 2 or 3.")
@@ -190,7 +192,7 @@ def export(
 
         sat export runs/soft runs/soft/model
 
-        sat export runs/soft runs/soft/model --beam 10 --votes 30 --repetition 3 --views 3
+        sat export runs/soft runs/soft/model --beam 10 --consensus 30 --views 3
 
         sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
     """
@@ -204,7 +206,9 @@ def export(
     export_model(
         model,
         out,
-        search=search_of(model, asked_of_search(beam, length_power, look, votes, repetition)),
+        search=search_of(
+            model, asked_of_search(beam, length_power, look, consensus, repetition_penalty)
+        ),
         views=views,
         encoder_weights=encoder_weights,
         example=example,

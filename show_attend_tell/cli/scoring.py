@@ -12,7 +12,7 @@ from show_attend_tell.cli.options import (
     JsonOption,
     LayoutOption,
     PicturesOption,
-    ScoringRecipe,
+    ScoringProtocol,
     open_dataset,
 )
 from show_attend_tell.errors import UserError, printable
@@ -126,13 +126,13 @@ def score(
             rich_help_panel=_SCORING,
         ),
     ] = None,
-    recipe: Annotated[
-        ScoringRecipe,
+    protocol: Annotated[
+        ScoringProtocol,
         typer.Option(
             help="How text is cut: coco-caption's way, the paper's files', or without punctuation.",
             rich_help_panel=_SCORING,
         ),
-    ] = ScoringRecipe.coco,
+    ] = ScoringProtocol.coco,
     against: Annotated[
         list[Path] | None,
         typer.Option(
@@ -226,7 +226,7 @@ def score(
             systems,
             scored,
             metrics=metrics,
-            recipe=recipe.value,
+            protocol=protocol.value,
             training=learned,
             watch=lambda done: bar.advance(task, done),
             subset_of=total,

@@ -74,7 +74,7 @@ def prepare(
             show_default="the recipe's",
         ),
     ] = None,
-    views: Annotated[
+    augmentations: Annotated[
         int | None,
         typer.Option(
             min=1,
@@ -82,7 +82,7 @@ def prepare(
             show_default="the recipe's",
         ),
     ] = None,
-    tuned: Annotated[
+    fine_tuned: Annotated[
         int | None,
         typer.Option(
             min=0,
@@ -102,7 +102,7 @@ def prepare(
 
         sat prepare flickr8k features/vgg19 --recipe paper/flickr8k-soft --encoder-weights FILE
 
-        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --views 4
+        sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --augmentations 4
     """
     from show_attend_tell import terminal
     from show_attend_tell.errors import counted
@@ -119,7 +119,7 @@ def prepare(
     for note in dataset.notes:
         terminal.remark(note)
     asked = EncoderSection(name=encoder) if encoder else load_recipe(recipe).encoder
-    views = views or asked.views
+    augmentations = augmentations or asked.augmentations
     network = make_encoder(
         asked.name,
         weights=encoder_weights,
@@ -128,11 +128,15 @@ def prepare(
         fit=fit.value if fit else asked.fit,
     )
     work = Preparation(
-        dataset, out, network, views=views, tuned=asked.tuned if tuned is None else tuned
+        dataset,
+        out,
+        network,
+        augmentations=augmentations,
+        fine_tuned=asked.fine_tuned if fine_tuned is None else fine_tuned,
     )
     rows, columns = work.encoder.grid
     total, waiting = len(work.store.seen), len(work.waiting)
-    thing = "picture" if views == 1 else "view"
+    thing = "picture" if augmentations == 1 else "augmented picture"
     say.print(
         f"[bold]{network.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
         f"{counted(total, thing)}, {readable_size(work.bytes_needed)} in [bold]{where}[/]"

@@ -2,9 +2,9 @@
 
 A folder of four files. `index.json` says what the features are (encoder, hash of its weights,
 preprocessing, sizes); `examples.jsonl` holds the data set itself, one picture a line, in the order
-of the rows; `features.f16` holds rows of L × D float16, one a picture and then, for each further
-view, one a training picture; `checksums.u32` holds one CRC-32 a row, written after the row it
-vouches for, so that zero means "not done yet" and a damaged row never passes.
+of the rows; `features.f16` holds rows of L × D float16, one a picture and then, for each
+augmentation, one a training picture; `checksums.u32` holds one CRC-32 a row, written after the row
+it vouches for, so that zero means "not done yet" and a damaged row never passes.
 """
 
 import hashlib
@@ -42,8 +42,10 @@ class StoreIndex(BaseModel):
     depth: PositiveInt
     layout: str
     examples_hash: str
-    views: PositiveInt = 1  # of each training picture; 1: only the one that captions are told from
-    tuned: NonNegativeInt = 0  # last stages of the encoder that are left for a run to learn
+    augmentations: PositiveInt = (
+        1  # of each training picture; 1: only the one that captions are told from
+    )
+    fine_tuned: NonNegativeInt = 0  # last stages of the encoder that are left for a run to learn
     # Places and depth of the map in front of those stages, which then is what the rows hold.
     below: tuple[PositiveInt, PositiveInt] | None = None
 
@@ -66,9 +68,9 @@ class FeatureStore:
         self.index = index
         self.examples = tuple(examples)
         train = [row for row, example in enumerate(examples) if example.split == "train"]
-        # What each row of the features is: which example, seen in which view.
+        # What each row of the features is: which example, and which of its augmentations.
         self.seen = [(row, 0) for row in range(len(examples))]
-        self.seen += [(row, view) for view in range(1, index.views) for row in train]
+        self.seen += [(row, number) for number in range(1, index.augmentations) for row in train]
         self._row_of = {pair: row for row, pair in enumerate(self.seen)}
 
     @classmethod
@@ -76,7 +78,7 @@ class FeatureStore:
         """Lay out an empty store, its disk space reserved, or continue one with the same index."""
         if (folder / "index.json").exists():
             store = cls.open(folder)
-            store._refuse_other(index)
+            store._check_same(index)
             return store
         store = cls(folder, index, examples)
         try:
@@ -125,7 +127,7 @@ class FeatureStore:
             )
         # Counted, not listed: an index may name more rows than there is memory for their list.
         train = sum(example.split == "train" for example in examples)
-        rows = len(examples) + (index.views - 1) * train
+        rows = len(examples) + (index.augmentations - 1) * train
         for name, size in (("features.f16", row_bytes(index)), ("checksums.u32", 4)):
             path = folder / name
             found = path.stat().st_size if path.is_file() else 0
@@ -155,7 +157,7 @@ class FeatureStore:
         return [int(row) for row in np.flatnonzero(self.checksums() == 0)]
 
     def rows(self, split: str) -> list[int]:
-        """Rows of a split whose features are there, in view 0; an error when there are none."""
+        """Rows of a split whose features are there, not augmented; an error when there are none."""
         done = self.checksums() != 0
         wanted = [row for row, example in enumerate(self.examples) if example.split == split]
         present = [row for row in wanted if done[row]]
@@ -175,11 +177,11 @@ class FeatureStore:
             )
         return present
 
-    def row_in_view(self, row: int, view: int) -> int:
-        """Where the features of a training picture's further view are; view 0 is the row itself."""
-        return self._row_of[row, view]
+    def row_of(self, row: int, number: int) -> int:
+        """The row of an augmentation's features; number 0 is the picture itself."""
+        return self._row_of[row, number]
 
-    def refuse_half_made(self) -> None:
+    def check_complete(self) -> None:
         """Refuse a store that `sat prepare` has not finished; pictures it skipped are no reason."""
         missing = self.missing()
         skipped = set(self.skipped())
@@ -192,7 +194,7 @@ class FeatureStore:
             )
 
     def example(self, row: int) -> Example:
-        """The example that a row, of whatever view, belongs to."""
+        """The example that a row, augmented or not, belongs to."""
         return self.examples[self.seen[row][0]]
 
     def skipped(self) -> dict[str, str]:
@@ -207,7 +209,7 @@ class FeatureStore:
     def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
         """Features of rows, float32, each checked against its checksum.
 
-        Annotation vectors (rows, L, D); in a store for tuning, the map below the tuned stages.
+        Annotation vectors (rows, L, D); in a store for tuning, the map below the fine-tuned stages.
         """
         found: npt.NDArray[np.float16] = self._features[np.asarray(rows)]
         for row, features in zip(rows, found, strict=True):
@@ -238,7 +240,7 @@ class FeatureStore:
         except OSError as error:
             raise cannot_write(self.folder, error) from error
 
-    def _refuse_other(self, index: StoreIndex) -> None:
+    def _check_same(self, index: StoreIndex) -> None:
         for name, wanted in index.model_dump().items():
             found = getattr(self.index, name)
             if isinstance(found, BaseModel):

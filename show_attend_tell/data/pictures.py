@@ -2,7 +2,7 @@
 
 The paper (section 5.4): the short side is resized to 256 pixels keeping the aspect ratio, and the
 encoder sees the central 224 × 224. `fit="squeeze"` shows it the whole picture instead, squeezed
-into the square: a departure, off in the paper's recipes. So are further views of a picture to
+into the square: a departure, off in the paper's recipes. So are augmentations of a picture to
 learn from: a part of it, mirrored or not.
 """
 
@@ -52,7 +52,7 @@ MOST_FILL = 1 << 20
 MOST_RUNS = (4 << 20, 8_000_000)  # bytes and pixels of a BMP packed in runs, which Python unpacks
 PIXELS_A_STRIP = 1 << 18  # converted at a time
 NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
-LEAST_PART = 0.8  # of a side, in a further view; less, and captions tell what is not seen
+LEAST_PART = 0.8  # of a side, in an augmentation; less, and captions tell what is not seen
 
 
 class Preprocessing(BaseModel):
@@ -126,12 +126,12 @@ def part_of(
     return Crop(x0, y0, min(x0 + part_width, width), min(y0 + part_height, height))
 
 
-def view(
+def augment(
     picture: Image.Image, preprocessing: Preprocessing, number: int, name: str
 ) -> npt.NDArray[np.uint8]:
-    """One of the views of a picture: 0 as it is told from; others to learn from, odd ones mirrored.
+    """A picture as it is captioned (number 0), or an augmentation to learn from, odd ones mirrored.
 
-    The name of the picture settles the part that a further view shows, so it can be made again.
+    The name of the picture settles the part that an augmentation shows, so it can be made again.
     """
     if number == 0:
         return frame(picture, preprocessing)
@@ -204,7 +204,7 @@ def read_picture(
     found = _survey(content, name)
     with _WARNINGS_IGNORED:
         picture = _identify(content, name)
-        refuse_too_large(picture.size, name)
+        check_size(picture.size, name)
         try:
             notes = _notes(picture, content, found, name)
             size = picture.size
@@ -249,7 +249,7 @@ _WARNINGS_IGNORED = _Ignored()
 
 def read_image(image: Image.Image) -> Opened:
     """A Pillow image as upright RGB, its present frame; refused as `read_picture` refuses."""
-    refuse_too_large(image.size, "image")
+    check_size(image.size, "image")
     with _WARNINGS_IGNORED:
         try:
             spare = _spare_memory(image, "image", image.size)
@@ -354,7 +354,7 @@ def _is_raw(picture: Image.Image) -> bool:
     return ExifTags.Base.DNGVersion in tags or (is_thumbnail and ExifTags.Base.SubIFDs in tags)
 
 
-def refuse_too_large(size: tuple[int, int], name: str) -> None:
+def check_size(size: tuple[int, int], name: str) -> None:
     """Raise `picture.too_large` at more pixels than are taken on, or nearly a line of them."""
     width, height = size
     short, long = sorted(size)
@@ -445,7 +445,7 @@ def _upright_rgb(
     except Exception:  # broken EXIF must not cost the picture
         orientation = None
     if orientation in _TURNS:
-        _refuse_memory(picture, name, 2 * _bytes_of(picture), memory)
+        _check_memory(picture, name, 2 * _bytes_of(picture), memory)
         turned = picture.transpose(_TURNS[orientation])
         # What says how to turn it must not come along, or the next reader turns it again.
         turned.info = {name: fact for name, fact in picture.info.items() if name in NEEDED}
@@ -511,7 +511,7 @@ def _spare_memory(
             raise _too_large(name, "a BMP packed in runs, larger", most)
         to_decode += 3 * pixels
     to_convert = 0 if _is_plain(picture) else decoded + 4 * pixels
-    _refuse_memory(picture, name, max(to_decode, to_convert), spare)
+    _check_memory(picture, name, max(to_decode, to_convert), spare)
     return spare
 
 
@@ -531,7 +531,7 @@ def _strip(picture: Image.Image) -> int:
     return int(across * down * max(4, bits / 8))
 
 
-def _refuse_memory(picture: Image.Image, name: str, needed: int, spare: int) -> None:
+def _check_memory(picture: Image.Image, name: str, needed: int, spare: int) -> None:
     if needed > spare:
         width, height = picture.size
         taken = (MOST_MEMORY - spare + needed) >> 20

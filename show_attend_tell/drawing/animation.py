@@ -6,9 +6,9 @@ from PIL import Image, ImageDraw
 from PIL.ImageColor import getrgb
 
 from show_attend_tell.captioning.caption import Caption
-from show_attend_tell.drawing.figure import ACCENT, INK, PAPER, TRACK, refuse_no_words
+from show_attend_tell.drawing.figure import ACCENT, INK, PAPER, TRACK, check_has_words
 from show_attend_tell.drawing.lettering import Font, Lettering, pieces, shortened
-from show_attend_tell.drawing.light import lit, refuse_another_shape, resized
+from show_attend_tell.drawing.light import check_map, lit, resized
 
 # In pixels.
 LONGEST_SIDE = 480
@@ -35,8 +35,8 @@ def animate(caption: Caption, picture: Image.Image) -> bytes:
         `request.picture`: the picture has another shape than the captioned one;
         `request.caption`: there are no words.
     """
-    refuse_no_words(caption)
-    refuse_another_shape(caption, picture)
+    check_has_words(caption)
+    check_map(caption, picture)
     small = resized(picture, LONGEST_SIDE / max(picture.size))
     tiles = [small] + [lit(small, caption, weights) for weights in caption.attention]
     coded = [

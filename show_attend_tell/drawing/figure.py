@@ -15,7 +15,7 @@ from show_attend_tell.captioning.captioner import Picture, open_given
 from show_attend_tell.data.pictures import Crop
 from show_attend_tell.drawing.items import Item
 from show_attend_tell.drawing.lettering import Lettering, shortened, wrapped
-from show_attend_tell.drawing.light import ONE_PLACE, lit, refuse_another_shape, resized
+from show_attend_tell.drawing.light import ONE_PLACE, check_map, lit, resized
 from show_attend_tell.errors import UserError, printable
 
 PAPER, INK, MUTED, TRACK, ACCENT = "#ffffff", "#1c1c1e", "#66645f", "#e3e0d9", "#b4690e"
@@ -70,7 +70,7 @@ def draw(caption: Caption, picture: Picture, *, scale: float = 2) -> Image.Image
         `request.picture`: the picture has another shape than the captioned one;
         `request.caption`: there are no words; `picture.*`: the picture cannot be read.
     """
-    refuse_no_words(caption)
+    check_has_words(caption)
     sizes = FIGURE.scaled(scale)
     lettering = Lettering([caption.text, *caption.words])
     block = _block("", caption, open_given(picture).image, sizes, lettering)
@@ -104,7 +104,7 @@ def sheet(items: Sequence[Item], *, scale: float = 2) -> Image.Image:
     return _stacked(blocks, captions, sizes, lettering)
 
 
-def refuse_no_words(caption: Caption) -> None:
+def check_has_words(caption: Caption) -> None:
     """There is nothing to draw where nothing was told."""
     if not caption.words:
         raise UserError(
@@ -118,7 +118,7 @@ def _block(
     name: str, caption: Caption, picture: Image.Image, sizes: Sizes, lettering: Lettering
 ) -> Image.Image:
     """What was told of one picture: its name, its caption, its tiles; no margin around."""
-    refuse_another_shape(caption, picture)
+    check_map(caption, picture)
     scale = min(sizes.tile / picture.width, sizes.tallest / picture.height)
     small = resized(picture, scale)
     tiles = [small] + [lit(small, caption, weights) for weights in caption.attention]

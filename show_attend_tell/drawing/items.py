@@ -17,7 +17,7 @@ Item: TypeAlias = tuple[str, Caption, Image.Image]  # a name, a caption, the who
 LONGEST_SIDE = 672  # no kind but the overlay shows more of a picture, in pixels
 
 
-def tell_items(
+def caption_items(
     names: Sequence[str],
     found: Sequence[Source],
     models: dict[str, Captioner],

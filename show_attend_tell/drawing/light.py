@@ -117,7 +117,7 @@ def veil(
     return (NIGHT * night * (1 - glow) + 255 * glow) / alpha, alpha
 
 
-def refuse_another_shape(caption: Caption, picture: Image.Image) -> None:
+def check_map(caption: Caption, picture: Image.Image) -> None:
     """A map laid on another picture would show what the model never saw."""
     (width, height), (full_width, full_height) = picture.size, caption.picture_size
     # Scaling rounds either side by less than a pixel.

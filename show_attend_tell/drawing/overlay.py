@@ -3,7 +3,7 @@
 from PIL import Image
 
 from show_attend_tell.captioning.caption import Caption
-from show_attend_tell.drawing.light import lit, refuse_another_shape, resized
+from show_attend_tell.drawing.light import check_map, lit, resized
 from show_attend_tell.errors import UserError
 
 
@@ -25,7 +25,7 @@ def overlay(caption: Caption, picture: Image.Image, word: str) -> Image.Image:
         `request.word`: the caption does not have the word; `request.picture`: the picture has
         another shape than the captioned one.
     """
-    refuse_another_shape(caption, picture)
+    check_map(caption, picture)
     told = [other.lower() == word.lower() for other in caption.words]
     if not any(told):
         there = ", ".join(dict.fromkeys(caption.words)) or "none"

@@ -19,8 +19,8 @@ from show_attend_tell.drawing.lettering import pieces
 from show_attend_tell.drawing.light import (
     ONE_PLACE,
     attention_map,
+    check_map,
     crop_on,
-    refuse_another_shape,
     resized,
     veil,
 )
@@ -129,7 +129,7 @@ def figure(name: str, caption: Caption, picture: Image.Image, level: int = 2) ->
     UserError
         `request.picture`: the picture has another shape than the captioned one.
     """
-    refuse_another_shape(caption, picture)
+    check_map(caption, picture)
     scale = LONGEST_SIDE / max(picture.size)
     width, height = (max(1, round(side * scale)) for side in picture.size)
     crop = crop_on(caption, (width, height))

@@ -13,9 +13,9 @@ from show_attend_tell.learning.run import (
     RECIPE,
     VOCABULARY,
     Run,
+    check_shapes,
+    check_words,
     mean_in_words,
-    refuse_other_shapes,
-    refuse_other_words,
     versions,
 )
 
@@ -50,9 +50,9 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     first = runs[0]
     states = [run.decoder.state_dict() for run in runs]
     for run, state in zip(runs[1:], states[1:], strict=True):
-        _refuse_other_features(run, first)
-        refuse_other_words(run, first.vocabulary)
-        refuse_other_shapes(run.folder, state, states[0])
+        _check_features(run, first)
+        check_words(run, first.vocabulary)
+        check_shapes(run.folder, state, states[0])
 
     counts = Counter(folders)
     shares = [counts[run.folder] / len(folders) for run in runs]
@@ -83,7 +83,7 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     return words
 
 
-def _refuse_other_features(run: Run, first: Run) -> None:
+def _check_features(run: Run, first: Run) -> None:
     for name in FEATURES:
         found, wanted = getattr(run.features, name), getattr(first.features, name)
         if found != wanted:

@@ -21,7 +21,7 @@ from show_attend_tell.files import must_be_file, write_atomically
 
 FORMAT = "1"  # of the metadata; the digest is found the same way in every format
 _MAX_HEADER = 1 << 20  # bytes; a larger one is no checkpoint of ours, and is not parsed
-_MAX_TENSORS = 5000  # all stages of two encoders joined and tuned, with Adam's moments: 2,700
+_MAX_TENSORS = 5000  # all stages of two encoders joined and fine-tuned, with Adam's moments: 2,700
 _OWNER = "show_attend_tell"  # the metadata key that holds the format's version
 _DIGEST_KEY = b'"sha256":"'  # cannot occur elsewhere: inside a JSON string quotes are escaped
 _NO_DIGEST = b"0" * 64

@@ -1,4 +1,4 @@
-"""Captions of a split by the search that tells, and their scores under each recipe of scoring."""
+"""Captions of a split by the search that tells, and their scores under each protocol."""
 
 import dataclasses
 import math
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from show_attend_tell.captioning.consensus import pictures_together, tell
-from show_attend_tell.captioning.search import Search, Told
+from show_attend_tell.captioning.consensus import decode, pictures_together
+from show_attend_tell.captioning.search import Decoded, Search
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.evaluation import evaluation_facts, write_files
-from show_attend_tell.learning.model.adapter import TorchTeller
+from show_attend_tell.learning.model.adapter import TorchModel
 from show_attend_tell.learning.model.decoder import Teachable
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.watching.looking import Looking
 from show_attend_tell.scoring import Measured, Score
 from show_attend_tell.scoring.analysis.grounding import measure_grounding
 from show_attend_tell.scoring.analysis.health import measure_health
-from show_attend_tell.scoring.by_protocol import RESAMPLES, measure_by_recipe, score_by_recipe
+from show_attend_tell.scoring.by_protocol import RESAMPLES, measure_by_protocol, score_by_protocol
 from show_attend_tell.scoring.score import score_measured
 
 PICTURES_AT_ONCE = 50
@@ -27,10 +27,10 @@ PICTURES_AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Captions of a split by id, scores by recipe of scoring and metric, and where it looked."""
+    """Captions of a split by id, scores by protocol and metric, and where it looked."""
 
     captions: dict[str, str]
-    told: dict[str, Told]
+    told: dict[str, Decoded]
     measured: dict[str, dict[str, Measured]]
     scores: dict[str, dict[str, Score]]
     looking: Looking | None = None
@@ -42,22 +42,22 @@ def caption_rows(
     store: FeatureStore,
     rows: Sequence[int],
     search: Search,
-    tell_progress: Callable[[int], None] = lambda done: None,
-) -> tuple[dict[str, str], dict[str, Told]]:
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> tuple[dict[str, str], dict[str, Decoded]]:
     """The best caption of each picture, as words joined by blanks, by id."""
-    teller = TorchTeller(decoder)
+    model_ = TorchModel(decoder)
     captions: dict[str, str] = {}
-    everything: dict[str, Told] = {}
+    everything: dict[str, Decoded] = {}
     places = math.prod(store.index.grid)
     at_once = pictures_together(search, PICTURES_AT_ONCE, places=places, words=len(vocabulary))
     for i in range(0, len(rows), at_once):
         some = rows[i : i + at_once]
-        told = tell(teller, store.read(some), search)
+        told = decode(model_, store.read(some), search)
         for row, (best, *_) in zip(some, told, strict=True):
             name = store.examples[row].id
             captions[name] = " ".join(vocabulary.decode(best.words))
             everything[name] = best
-        tell_progress(len(some))
+        on_progress(len(some))
     return captions, everything
 
 
@@ -71,15 +71,15 @@ def evaluate(
     store: FeatureStore,
     split: str,
     search: Search,
-    tell_progress: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
     watch_scoring: Callable[[int], object] = lambda done: None,
 ) -> Evaluation:
     """Caption a split and score it: BLEU and METEOR under every recipe, the rest under coco's."""
-    run.refuse_other_features(store)
+    run.check_features(store)
     rows = store.rows(split)
-    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, tell_progress)
-    measured = measure_by_recipe(captions, references(store, rows), watch_scoring)
-    return Evaluation(captions, told, measured, score_by_recipe(measured))
+    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, on_progress)
+    measured = measure_by_protocol(captions, references(store, rows), watch_scoring)
+    return Evaluation(captions, told, measured, score_by_protocol(measured))
 
 
 def write_evaluation(

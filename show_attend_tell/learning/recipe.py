@@ -28,7 +28,7 @@ from pydantic import (
 from show_attend_tell.captioning.search import (
     MOST_BEAM,
     MOST_LENGTH_POWER,
-    MOST_REPETITION,
+    MOST_REPETITION_PENALTY,
     MOST_WORDS,
     Look,
 )
@@ -73,10 +73,10 @@ class EncoderSection(_Section):
     size: MaybeInt = Field(None, examples=[224])
     fit: Literal["crop", "squeeze"] = "crop"  # crop: centre square; squeeze: all of it, distorted
     # Views of each training picture, one drawn whenever it is learned from; 1: always the same.
-    views: PositiveInt = 1
+    augmentations: PositiveInt = 1
     # Last stages that are learned with the decoder, from a store of the map below them; 0: frozen,
     # as in the paper.
-    tuned: NonNegativeInt = 0
+    fine_tuned: NonNegativeInt = 0
 
 
 class VocabularySection(_Section):
@@ -112,11 +112,11 @@ class TrainingSection(_Section):
 
     batch: PositiveInt = 64  # captions of one length in a mini-batch (section 4.3)
     # "length" (paper), or "pictures": all captions of each picture side by side, so that a picture
-    # is read and narrowed, and tuned stages see it, once for all of its captions.
+    # is read and narrowed, and fine-tuned stages see it, once for all of its captions.
     batch_of: Literal["length", "pictures"] = "length"
     optimiser: Literal["rmsprop", "adam"] = "adam"  # paper: RMSProp for Flickr8k, else Adam
     learning_rate: PositiveFloat = 4e-4
-    tuned_rate: PositiveFloat = 1e-4  # learning rate of the encoder's tuned stages
+    fine_tuned_rate: PositiveFloat = 1e-4  # learning rate of the encoder's fine-tuned stages
     decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # learning rate's factor an epoch; 1.0: off
     decay_after: NonNegativeInt = 0  # the epoch after which `decay` begins
     # Longest gradient allowed (norm over all weights); none: as it comes, as the authors do.
@@ -179,9 +179,9 @@ class SearchSection(_Section):
     look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
     # Sentences drawn to choose among the beam's by; 0: the likeliest is told. Dev scores while
     # training are without.
-    votes: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
+    consensus: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
     # Nats taken from a word that the sentence has already, the commonest excepted; 0.0: none.
-    repetition: Annotated[float, Field(ge=0, le=MOST_REPETITION)] = 0.0
+    repetition_penalty: Annotated[float, Field(ge=0, le=MOST_REPETITION_PENALTY)] = 0.0
 
 
 class Recipe(_Section):
@@ -324,10 +324,10 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
             f"{sources[key]}: {key} is of no use with model.attention = "
             f'"{recipe.model.attention}"; leave it out, or say model.attention = "hard"'
         )
-    if recipe.model.attention in ("nic", "log-bilinear") and recipe.encoder.tuned:
+    if recipe.model.attention in ("nic", "log-bilinear") and recipe.encoder.fine_tuned:
         raise _refuse(
-            f"{sources['encoder.tuned']}: encoder.tuned is of no use with model.attention = "
-            f'"{recipe.model.attention}"; leave it out'
+            f"{sources['encoder.fine_tuned']}: encoder.fine_tuned is of no use with "
+            f'model.attention = "{recipe.model.attention}"; leave it out'
         )
     if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
         raise _refuse(

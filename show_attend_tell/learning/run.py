@@ -29,7 +29,7 @@ RECIPE, VOCABULARY, BEST, LAST = (
     "last.safetensors",
 )
 # What of a feature store a decoder depends on.
-FEATURES = ("encoder", "weights_hash", "preprocessing", "grid", "depth", "tuned")
+FEATURES = ("encoder", "weights_hash", "preprocessing", "grid", "depth", "fine_tuned")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Run:
             )
         tensors, meta, taken = checkpoint.load_newest(folder / BEST)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
-        refuse_other_vocabulary(folder, vocabulary, meta)
+        check_vocabulary(folder, vocabulary, meta)
         features = StoreIndex.model_validate(meta["features"])
         decoder = decoder_for(recipe.model, features, len(vocabulary))
         load_weights(decoder, tensors, taken)
@@ -71,9 +71,9 @@ class Run:
         weights = mean_in_words(began_with)
         return f"{chosen}; began with {weights}" if self.meta["epoch"] else weights
 
-    def refuse_other_features(self, store: FeatureStore) -> None:
+    def check_features(self, store: FeatureStore) -> None:
         """Refuse features that the model was not trained on."""
-        refuse_other_features(self.folder, self.features, store)
+        check_features(self.folder, self.features, store)
 
 
 def mean_in_words(folders: Sequence[str]) -> str:
@@ -90,10 +90,10 @@ def mean_in_words(folders: Sequence[str]) -> str:
 
 
 def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teachable:
-    """A decoder of features, with the encoder's stages that they leave to be tuned, if any."""
-    if not features.tuned:
+    """A decoder of features, with the encoder's stages that they leave to be fine-tuned, if any."""
+    if not features.fine_tuned:
         return make_decoder(recipe, features.depth, words)
-    _, upper = encoder_of(features).split(features.tuned)
+    _, upper = encoder_of(features).split(features.fine_tuned)
     return Decoder(recipe, features.depth, words, upper)
 
 
@@ -112,8 +112,8 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in tensors.items()}
 
 
-def is_tuned(name: str) -> bool:
-    """Whether a tensor of a decoder belongs to the encoder's tuned stages."""
+def is_fine_tuned(name: str) -> bool:
+    """Whether a tensor of a decoder belongs to the encoder's fine-tuned stages."""
     return name.startswith("upper.")
 
 
@@ -122,17 +122,17 @@ def weights_to_begin_with(
 ) -> dict[str, Tensor]:
     """A run's best weights, for a decoder of these features and words to begin with.
 
-    Of a run that was trained on frozen stages the tuned stages are still the encoder's own, as the
-    decoder has them.
+    A run that was trained on frozen stages leaves those to be fine-tuned as the decoder has them:
+    the encoder's own.
     """
     own = decoder.state_dict()
     run = Run.open(folder)
-    tuned = run.features.tuned or store.index.tuned
-    refuse_other_features(folder, run.features.model_copy(update={"tuned": tuned}), store)
-    refuse_other_words(run, vocabulary)
-    stages = {name: tensor for name, tensor in own.items() if is_tuned(name)}
+    fine_tuned = run.features.fine_tuned or store.index.fine_tuned
+    check_features(folder, run.features.model_copy(update={"fine_tuned": fine_tuned}), store)
+    check_words(run, vocabulary)
+    stages = {name: tensor for name, tensor in own.items() if is_fine_tuned(name)}
     state = stages | run.decoder.state_dict()
-    refuse_other_shapes(folder, state, own)
+    check_shapes(folder, state, own)
     return state
 
 
@@ -168,12 +168,12 @@ def begin_or_resume(
     store: FeatureStore, folder: Path, recipe: Recipe | None, resume: bool
 ) -> Recipe:
     """Make the run folder if it is not there; the recipe to follow, that of a run to go on with."""
-    store.refuse_half_made()
+    store.check_complete()
     if (folder / RECIPE).exists():
         recipe = _recipe_to_resume(folder, recipe, resume)
     elif recipe is None:
         raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
-    refuse_other_encoder(recipe.encoder, store)
+    check_encoder(recipe.encoder, store)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -204,7 +204,7 @@ def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Reci
     return own
 
 
-def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
+def check_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
     """Refuse features that are not those the recipe asks for."""
     index = store.index
     found = {
@@ -212,7 +212,7 @@ def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
         "grid": index.grid[0],
         "size": index.preprocessing.size,
         "fit": index.preprocessing.fit,
-        "tuned": index.tuned,
+        "fine_tuned": index.fine_tuned,
     }
     for name, value in found.items():
         asked = getattr(wanted, name)
@@ -222,16 +222,17 @@ def refuse_other_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
                 f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
                 f"{value}; prepare others, or say --set encoder.{name}={value}",
             )
-    if index.views < wanted.views:
+    if index.augmentations < wanted.augmentations:
         raise UserError(
             "model.features",
-            f"{store.folder}: the recipe asks for {wanted.views} views of each training picture, "
-            f"the store has {index.views}; prepare another with --views {wanted.views}, or say "
-            f"--set encoder.views={index.views}",
+            f"{store.folder}: the recipe asks for {wanted.augmentations} augmentations of each "
+            f"training picture, the store has {index.augmentations}; prepare another with "
+            f"--augmentations {wanted.augmentations}, or say "
+            f"--set encoder.augmentations={index.augmentations}",
         )
 
 
-def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str, Any]) -> None:
+def check_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str, Any]) -> None:
     """Refuse to put the weights of one vocabulary together with the words of another."""
     if vocabulary.sha256 != meta["vocabulary"]:
         raise UserError(
@@ -242,7 +243,7 @@ def refuse_other_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str
         )
 
 
-def refuse_other_words(run: Run, vocabulary: Vocabulary) -> None:
+def check_words(run: Run, vocabulary: Vocabulary) -> None:
     """Refuse to learn from a run that knows other words."""
     if run.vocabulary.sha256 != vocabulary.sha256:
         raise UserError(
@@ -252,9 +253,7 @@ def refuse_other_words(run: Run, vocabulary: Vocabulary) -> None:
         )
 
 
-def refuse_other_shapes(
-    folder: Path, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
-) -> None:
+def check_shapes(folder: Path, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
     """Refuse a run's weights where those of other sizes are wanted."""
     if _shapes(state) != _shapes(wanted):
         raise UserError(
@@ -264,7 +263,7 @@ def refuse_other_shapes(
         )
 
 
-def refuse_other_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
+def check_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
     """Refuse features of another encoder, other weights or another preprocessing."""
     for name in FEATURES:
         wanted, found = getattr(trained_on, name), getattr(store.index, name)

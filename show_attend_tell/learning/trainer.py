@@ -40,11 +40,11 @@ from show_attend_tell.learning.run import (
     RECIPE,
     VOCABULARY,
     begin_or_resume,
+    check_features,
+    check_vocabulary,
     decoder_for,
-    is_tuned,
+    is_fine_tuned,
     load_weights,
-    refuse_other_features,
-    refuse_other_vocabulary,
     setup,
     versions,
     weights_to_begin_with,
@@ -187,7 +187,7 @@ class Trainer:
     def run(self) -> None:
         """Train until there is a reason to stop."""
         training = self.recipe.training
-        self._tell(
+        self._announce(
             {
                 "event": "start",
                 "step": self.place.step,
@@ -205,7 +205,7 @@ class Trainer:
             while not (reason := self._reason_to_stop()):
                 self._epoch(asked)
                 self._judge()
-        self._tell({"event": "stop", "step": self.place.step, "reason": reason})
+        self._announce({"event": "stop", "step": self.place.step, "reason": reason})
         if asked.to_stop:  # while the last epoch was scored; whoever called us must hear of it
             raise KeyboardInterrupt
 
@@ -275,7 +275,7 @@ class Trainer:
         cost = self._cost(batch, features, captions, generator)
         cost.loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), training.clip or math.inf)
-        self._refuse_nonsense(cost, float(norm))
+        self._check_finite(cost, float(norm))
         self.optimiser.step()
         if self.average is not None:
             # A young average forgets fast, so that it is not held back by the first weights.
@@ -304,7 +304,7 @@ class Trainer:
                 words_cost,
                 self.baseline,
                 self.recipe.hard,
-                dice=generator,
+                rng=generator,
                 dropout=generator,
             )
         advice = None
@@ -322,13 +322,13 @@ class Trainer:
             partial(self.reward, self._rows(self.captions, batch)),
             self.recipe.reward,
             self.recipe.search.max_words,
-            dice=generator,
+            rng=generator,
             dropout=generator,
         )
 
     def _features(self, batch: Batch) -> Tensor:
         """What is seen while these captions are learned: (captions or pictures, L, D)."""
-        rows = self._rows_in_views(self._rows(self.captions, batch))
+        rows = self._augmented_rows(self._rows(self.captions, batch))
         return torch.from_numpy(self.store.read(rows))
 
     def _rows(self, captions: Captions, batch: Batch) -> list[int]:
@@ -336,13 +336,13 @@ class Trainer:
         rows = [captions.rows[i] for i in batch]
         return list(dict.fromkeys(rows)) if self.recipe.training.batch_of == "pictures" else rows
 
-    def _rows_in_views(self, rows: Sequence[int]) -> list[int]:
-        """The same pictures, each in a view drawn for this step."""
+    def _augmented_rows(self, rows: Sequence[int]) -> list[int]:
+        """The same pictures, each in an augmentation drawn for this step."""
         random = np.random.default_rng([self.recipe.training.seed, self.place.step])
-        views = random.integers(self.recipe.encoder.views, size=len(rows))
-        return [self.store.row_in_view(*pair) for pair in zip(rows, views.tolist(), strict=True)]
+        augmentations = random.integers(self.recipe.encoder.augmentations, size=len(rows))
+        return [self.store.row_of(*pair) for pair in zip(rows, augmentations.tolist(), strict=True)]
 
-    def _refuse_nonsense(self, cost: Cost, gradient_norm: float) -> None:
+    def _check_finite(self, cost: Cost, gradient_norm: float) -> None:
         terms = {"likelihood": cost.nats, "penalty": cost.penalty, "gradient": gradient_norm}
         for term, value in terms.items():
             if not math.isfinite(value):
@@ -373,7 +373,7 @@ class Trainer:
             place.best_nats = found["nats_per_word"]
             facts = {**self._facts(), "epoch": place.epoch, **found}
             checkpoint.save(self.folder / BEST, judged.state_dict(), facts)
-        self._tell(
+        self._announce(
             {
                 "event": "dev",
                 "step": place.step,
@@ -395,14 +395,14 @@ class Trainer:
     def _score(self, judged: Teachable) -> tuple[float, Event]:
         """What chooses the best epoch, more being better, and all that is told of this one."""
         rows = self.store.rows("dev")
-        search = Search(**self.recipe.search.model_dump() | {"votes": 0})
+        search = Search(**self.recipe.search.model_dump() | {"consensus": 0})
         captions, told = caption_rows(judged, self.vocabulary, self.store, rows, search)
         look, epoch = self.recipe.search.look, self.place.epoch + 1
         draw_sheet(self.store, self.vocabulary, told, look, self.folder, epoch)
         stop_on = self.recipe.training.stop_on
         metrics = [*(f"{name}-bp" for name in BLEU), stop_on]
         scores = score_captions(
-            captions, references(self.store, rows), metrics=metrics, recipe="authors"
+            captions, references(self.store, rows), metrics=metrics, protocol="authors"
         )
         score = scores[stop_on].value
         return score, {
@@ -437,10 +437,12 @@ class Trainer:
         }
         self._show({"event": "progress", **event, **tally.means()})
         if place.step % STEPS_A_LINE == 0 or place.batch == batches:
-            self._tell({"event": "step", **event, **tally.means(), "learning_rate": learning_rate})
+            self._announce(
+                {"event": "step", **event, **tally.means(), "learning_rate": learning_rate}
+            )
             self.tally = Tally()
 
-    def _tell(self, event: Event) -> None:
+    def _announce(self, event: Event) -> None:
         self.history.append(event)
         self._show(event)
 
@@ -470,8 +472,8 @@ class Trainer:
 
     def _restore(self) -> None:
         tensors, meta, taken = checkpoint.load_newest(self.folder / LAST)
-        refuse_other_vocabulary(self.folder, self.vocabulary, meta)
-        refuse_other_features(
+        check_vocabulary(self.folder, self.vocabulary, meta)
+        check_features(
             self.folder, type(self.store.index).model_validate(meta["features"]), self.store
         )
         load_weights(self.decoder, _under("decoder.", tensors), taken)
@@ -497,8 +499,8 @@ def _optimiser(decoder: Teachable, training: TrainingSection) -> torch.optim.Opt
     groups = [
         {"params": parameters, "lr": rate, "first_lr": rate}
         for parameters, rate in (
-            ([x for name, x in named if not is_tuned(name)], training.learning_rate),
-            ([x for name, x in named if is_tuned(name)], training.tuned_rate),
+            ([x for name, x in named if not is_fine_tuned(name)], training.learning_rate),
+            ([x for name, x in named if is_fine_tuned(name)], training.fine_tuned_rate),
         )
         if parameters
     ]

@@ -25,7 +25,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock, make_room, write_atomically, write_text
 from show_attend_tell.learning.recipe import Recipe, example_of, parse_value, vary
-from show_attend_tell.learning.run import BEST, refuse_other_encoder
+from show_attend_tell.learning.run import BEST, check_encoder
 from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.history import Event
 from show_attend_tell.private import matplotlib_figure
@@ -112,10 +112,10 @@ def tune(
     the score, `training.seed` also decides what is tried. `trials` counts those of earlier calls.
     `watch` hears the trainer's events, and "trial" and "judged" around them.
     """
-    store.refuse_half_made()
+    store.check_complete()
     for key, values in space.items():
         for value in _ends(values):
-            refuse_other_encoder(vary(recipe, {key: value}, "--search").encoder, store)
+            check_encoder(vary(recipe, {key: value}, "--search").encoder, store)
     make_room(folder / DATABASE)
     others = {path.name for path in folder.iterdir()} - {"lock", f"{DATABASE}.part"}
     if others and DATABASE not in others:

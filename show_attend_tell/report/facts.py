@@ -112,7 +112,7 @@ class Facts:
     about
         Name and value of what there is to know of model, data and search, in order.
     scores
-        By recipe of scoring and metric.
+        By protocol and metric.
     lack
         Why a metric is missing.
     shown

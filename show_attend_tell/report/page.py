@@ -24,7 +24,7 @@ GATES_LISTED = 12
 
 Rows = Iterable[Sequence[str]]  # of cells, as HTML
 
-RECIPES = {
+PROTOCOLS = {
     "authors": "authors: full stop kept",
     "plain": "plain: no punctuation",
     "coco": "coco: Penn Treebank",
@@ -88,7 +88,7 @@ def _scores(facts: Facts) -> str:
     meteor = ["METEOR"] if all("METEOR" in scores for scores in facts.scores.values()) else []
     rows = [
         [
-            RECIPES[recipe],
+            PROTOCOLS[recipe],
             "without" if penalty == "nobp" else "with",
             *(_cell(name, scores[f"{name}-{penalty}"]) for name in bleu),
             *(_cell(name, scores[name]) for name in meteor),
@@ -96,7 +96,7 @@ def _scores(facts: Facts) -> str:
         for recipe, scores in facts.scores.items()
         for penalty in ("nobp", "bp")
     ]
-    heads = ("recipe of scoring", "brevity penalty", *bleu, *meteor)
+    heads = ("protocol", "brevity penalty", *bleu, *meteor)
     signatures: dict[str, list[str]] = {}
     for scores in facts.scores.values():
         for name, score in scores.items():
@@ -112,7 +112,7 @@ with its 95 % bootstrap interval. In the boxes BLEU is as the paper counts it, w
 penalty, and the rest by coco's recipe. CIDEr-D runs from 0 to 10; all others are in percent.</p>
 <dl class="tiles">{tiles}</dl>
 {lack}
-{_table("The same captions under every recipe of scoring", heads, rows)}
+{_table("The same captions under every protocol", heads, rows)}
 <details><summary>Signatures: scores may be compared when these agree</summary>
 <ul class="signatures">{listed}</ul></details>
 """

@@ -29,7 +29,7 @@ SIGNATURE_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Protocol:
     """What is done to text before it is compared, and which BLEU a bare `BLEU-n` means."""
 
     name: str
@@ -38,12 +38,12 @@ class Recipe:
     signature: str
 
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe("authors", tokens.authors, False, "tok:blanks|case:lc|punct:kept"),
-        Recipe("plain", tokens.plain, False, "tok:blanks|case:lc|punct:dropped"),
-        Recipe("coco", tokens.ptb, True, "tok:ptb-3.4.1|case:lc|punct:coco17|lines:space"),
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("authors", tokens.authors, False, "tok:blanks|case:lc|punct:kept"),
+        Protocol("plain", tokens.plain, False, "tok:blanks|case:lc|punct:dropped"),
+        Protocol("coco", tokens.ptb, True, "tok:ptb-3.4.1|case:lc|punct:coco17|lines:space"),
     )
 }
 
@@ -64,7 +64,7 @@ def mean(sums: Rows) -> Rows:
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
-# Bare names follow the recipe: `BLEU-4` is `BLEU-4-bp` under coco's, -nobp under the authors'.
+# Bare names follow the protocol: `BLEU-4` is `BLEU-4-bp` under coco's, -nobp under the authors'.
 BLEU = tuple(f"BLEU-{order}" for order in range(1, ORDERS + 1))
 
 METRICS = {
@@ -122,9 +122,13 @@ class Measured:
         return dict(zip(self.ids, self.formula(self.rows).tolist(), strict=True))
 
 
-def find_recipe(recipe: str | Recipe) -> Recipe:
-    """Give the recipe of that name, or the recipe itself."""
-    return recipe if isinstance(recipe, Recipe) else RECIPES[_known(recipe, RECIPES, "recipe")]
+def find_protocol(protocol: str | Protocol) -> Protocol:
+    """Give the protocol of that name, or the protocol itself."""
+    return (
+        protocol
+        if isinstance(protocol, Protocol)
+        else PROTOCOLS[_known(protocol, PROTOCOLS, "protocol")]
+    )
 
 
 def find_metric(name: str) -> str:
@@ -155,7 +159,7 @@ def measure(
     references: Mapping[str, Sequence[str]],
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
-    recipe: str | Recipe = "coco",
+    protocol: str | Protocol = "coco",
     frequencies: DocumentFrequencies | None = None,
     watch: Callable[[int], object] = lambda done: None,
     subset_of: int | None = None,
@@ -169,9 +173,9 @@ def measure(
     references
         The references of the same pictures, at least one each.
     metrics
-        Names out of `METRICS`, or `BLEU-1` to `BLEU-4`, whose brevity penalty the recipe decides.
-    recipe
-        A name out of `RECIPES`, or a recipe of one's own.
+        Names out of `METRICS`, or `BLEU-1` to `BLEU-4`, whose brevity penalty the protocol decides.
+    protocol
+        A name out of `PROTOCOLS`, or a protocol of one's own.
     frequencies
         Document frequencies for CIDEr-D instead of those of these references.
     watch
@@ -179,9 +183,9 @@ def measure(
     subset_of
         How many pictures there are, if only some of them are scored; the signature then says so.
     """
-    recipe = find_recipe(recipe)
+    protocol = find_protocol(protocol)
     check_metrics(metrics)
-    penalty = "bp" if recipe.brevity_penalty else "nobp"
+    penalty = "bp" if protocol.brevity_penalty else "nobp"
     chosen = {name: METRICS[f"{name}-{penalty}" if name in BLEU else name] for name in metrics}
     if "METEOR" in chosen:
         chosen["METEOR"] = replace(
@@ -191,13 +195,13 @@ def measure(
         count = partial(cider_rows, frequencies=frequencies)
         chosen["CIDEr-D"] = Metric(count, mean, f"cider:D,s6,df-{frequencies.name}")
     ids = _common_ids(candidates, references)
-    captions = [recipe.tokenise(candidates[id_]) for id_ in ids]
-    own_references = [[recipe.tokenise(text) for text in references[id_]] for id_ in ids]
+    captions = [protocol.tokenise(candidates[id_]) for id_ in ids]
+    own_references = [[protocol.tokenise(text) for text in references[id_]] for id_ in ids]
     counts = {
         count: count(captions, own_references) for count in {m.count for m in chosen.values()}
     }
     number = f"{len(ids)}" + (f"|{_subset(ids, subset_of)}" if subset_of else "")
-    setting = f"nrefs:{_span(map(len, own_references))}|n:{number}|{recipe.signature}"
+    setting = f"nrefs:{_span(map(len, own_references))}|n:{number}|{protocol.signature}"
     return {
         name: Measured(
             name,

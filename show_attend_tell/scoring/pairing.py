@@ -152,7 +152,7 @@ def _by_names(
             way, found = name, here
         if len(found) == total:
             break
-    _refuse_misfits(candidates, references, found, subset)
+    _check_fit(candidates, references, found, subset)
     notes = []
     if way != "by id":
         first = next(id_ for id_ in references.captions if id_ in found)
@@ -169,7 +169,7 @@ def _by_names(
     return captions, notes
 
 
-def _refuse_misfits(
+def _check_fit(
     candidates: Candidates,
     references: References,
     found: Mapping[str, Sequence[str]],

@@ -38,7 +38,7 @@ class System:
 class Report:
     """One system, and others with the first one's differences from them, on the same pictures."""
 
-    recipe: str
+    protocol: str
     systems: tuple[System, ...]
     comparisons: tuple[Mapping[str, Comparison], ...]  # of the first with each of the others
     subset_of: int | None = None  # of so many pictures only some were scored
@@ -71,7 +71,7 @@ def make_report(
     references: Mapping[str, Sequence[str]],
     *,
     metrics: Sequence[str],
-    recipe: str = "coco",
+    protocol: str = "coco",
     training: Sequence[str] | None = None,
     watch: Callable[[int], object] = lambda done: None,
     subset_of: int | None = None,
@@ -95,16 +95,16 @@ def make_report(
             captions,
             references,
             metrics=metrics,
-            recipe=recipe,
+            protocol=protocol,
             watch=watch,
             subset_of=subset_of,
         )
         scores = score_measured(measured, resamples=RESAMPLES)
-        diversity = measure_diversity(captions.values(), training=training, recipe=recipe)
+        diversity = measure_diversity(captions.values(), training=training, protocol=protocol)
         made.append(System(name, captions, measured, scores, diversity))
     first, *others = made
     comparisons = (compare(first.measured, one.measured, resamples=RESAMPLES) for one in others)
-    return Report(recipe, tuple(made), tuple(comparisons), subset_of)
+    return Report(protocol, tuple(made), tuple(comparisons), subset_of)
 
 
 def facts(report: Report) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def facts(report: Report) -> dict[str, Any]:
         for system in report.systems
     )
     result: dict[str, Any] = {
-        "recipe": report.recipe,
+        "protocol": report.protocol,
         "pictures": len(report.first.captions),
         **({"subset_of": report.subset_of} if report.subset_of else {}),
         "intervals": {"percent": LEVEL, "resamples": RESAMPLES, "seed": SEED},
@@ -246,7 +246,7 @@ def markdown(report: Report) -> str:
 def print_report(report: Report, console: Console) -> None:
     """Print all tables and the signatures for a person; in a pipe no lines are drawn."""
     for label, system in zip(_labels(report), report.systems, strict=True):
-        facts = f", {len(system.captions):,} captions{_scope(report)}, recipe {report.recipe}"
+        facts = f", {len(system.captions):,} captions{_scope(report)}, protocol {report.protocol}"
         start = f"{label}: " if label else ""
         console.print(Text.assemble(start, (system.name, "bold"), facts), soft_wrap=True)
     for header, *rows in tables(report):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, Recipe, measure
+from show_attend_tell.scoring.measure import DEFAULT_METRICS, Measured, Protocol, measure
 from show_attend_tell.scoring.metrics.cider import DocumentFrequencies
 from show_attend_tell.scoring.statistics import SEED, intervals
 
@@ -32,7 +32,7 @@ def score_captions(
     references: Mapping[str, Sequence[str]],
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
-    recipe: str | Recipe = "coco",
+    protocol: str | Protocol = "coco",
     frequencies: DocumentFrequencies | None = None,
     resamples: int = 0,
     seed: int = SEED,
@@ -48,12 +48,12 @@ def score_captions(
     seed
         Of the resampling.
 
-    >>> score = score_captions({"1": "a dog"}, {"1": ["a dog runs"]}, recipe="plain")["BLEU-1"]
+    >>> score = score_captions({"1": "a dog"}, {"1": ["a dog runs"]}, protocol="plain")["BLEU-1"]
     >>> round(score.value, 6), score.signature
     (1.0, 'nrefs:1|n:1|tok:blanks|case:lc|punct:dropped|bleu:closest,nobp,eps1e-15/1e-9|v:1')
     """
     measured = measure(
-        candidates, references, metrics=metrics, recipe=recipe, frequencies=frequencies
+        candidates, references, metrics=metrics, protocol=protocol, frequencies=frequencies
     )
     return score_measured(measured, resamples=resamples, seed=seed)
 

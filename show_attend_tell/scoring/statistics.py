@@ -64,7 +64,7 @@ def compare(
     Parameters
     ----------
     first, second
-        What `measure` gave for each system, with the same references, metrics and recipe.
+        What `measure` gave for each system, with the same references, metrics and protocol.
     resamples
         Of the paired bootstrap.
     trials

@@ -98,6 +98,6 @@ def test_systems_measured_differently_are_not_compared() -> None:
     captions, references = made_up(5, seed=9)
     first = measure(captions, references, metrics=["BLEU-1"])
     with pytest.raises(UserError, match="not measured alike"):
-        compare(first, measure(captions, references, metrics=["BLEU-1"], recipe="plain"))
+        compare(first, measure(captions, references, metrics=["BLEU-1"], protocol="plain"))
     with pytest.raises(UserError, match="nothing"):
         compare(first, measure(captions, references, metrics=["BLEU-2"]))

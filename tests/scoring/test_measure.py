@@ -10,7 +10,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import (
     BLEU,
     METRICS,
-    RECIPES,
+    PROTOCOLS,
     DocumentFrequencies,
     measure,
     score_captions,
@@ -28,12 +28,12 @@ def test_public_names_are_listed_and_sorted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "same_as"), [("authors", "nobp"), ("plain", "nobp"), ("coco", "bp")]
+    ("protocol", "same_as"), [("authors", "nobp"), ("plain", "nobp"), ("coco", "bp")]
 )
-def test_a_bare_bleu_has_the_penalty_its_recipe_names(recipe: str, same_as: str) -> None:
+def test_a_bare_bleu_has_the_penalty_its_recipe_names(protocol: str, same_as: str) -> None:
     captions = {"1": "a dog", "2": "a cat"}
     names = ["BLEU-1", "BLEU-1-bp", "BLEU-1-nobp"]
-    scores = score_captions(captions, REFERENCES, metrics=names, recipe=recipe)
+    scores = score_captions(captions, REFERENCES, metrics=names, protocol=protocol)
     assert scores["BLEU-1-bp"].value < scores["BLEU-1-nobp"].value
     assert scores["BLEU-1"].value == scores[f"BLEU-1-{same_as}"].value
     assert scores["BLEU-1"].signature == scores[f"BLEU-1-{same_as}"].signature
@@ -41,10 +41,10 @@ def test_a_bare_bleu_has_the_penalty_its_recipe_names(recipe: str, same_as: str)
 
 def test_the_full_stop_counts_only_where_it_is_kept() -> None:
     found = {
-        recipe: measure(CAPTIONS, REFERENCES, metrics=["BLEU-1"], recipe=recipe)["BLEU-1"].rows[
-            0, 8
-        ]
-        for recipe in RECIPES
+        protocol: measure(CAPTIONS, REFERENCES, metrics=["BLEU-1"], protocol=protocol)[
+            "BLEU-1"
+        ].rows[0, 8]
+        for protocol in PROTOCOLS
     }
     assert found == {"authors": 4, "plain": 3, "coco": 3}
 
@@ -95,7 +95,7 @@ def test_one_text_where_a_list_of_references_belongs_is_a_type_error() -> None:
     ("arguments", "code", "hint"),
     [
         ({"metrics": ["ROUGE"]}, "request.metric", "did you mean ROUGE-L"),
-        ({"recipe": "cocco"}, "request.recipe", "did you mean coco"),
+        ({"protocol": "cocco"}, "request.protocol", "did you mean coco"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(
@@ -147,18 +147,18 @@ def test_what_a_metric_lacks_is_said_before_anything_is_scored(
         check_metrics(["BLEU-5"])
 
 
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 @pytest.mark.parametrize(
     "caption", ["", "   ", "...", "\u2028", "\r", "😀", "\ud800", "a " * 300, "|||", "a\x00b"]
 )
-def test_odd_captions_get_a_number(recipe: str, caption: str) -> None:
-    scores = score_captions({**CAPTIONS, "1": caption}, REFERENCES, recipe=recipe)
+def test_odd_captions_get_a_number(protocol: str, caption: str) -> None:
+    scores = score_captions({**CAPTIONS, "1": caption}, REFERENCES, protocol=protocol)
     assert all(0 <= score.value <= 10 for score in scores.values())
 
 
 def test_document_frequencies_of_the_references_change_nothing_when_given() -> None:
-    recipe = RECIPES["coco"]
-    tokenised = [[recipe.tokenise(text) for text in own] for own in REFERENCES.values()]
+    protocol = PROTOCOLS["coco"]
+    tokenised = [[protocol.tokenise(text) for text in own] for own in REFERENCES.values()]
     frequencies = DocumentFrequencies.of(tokenised, name="mine")
     given = measure(CAPTIONS, REFERENCES, metrics=["CIDEr-D"], frequencies=frequencies)["CIDEr-D"]
     counted = measure(CAPTIONS, REFERENCES, metrics=["CIDEr-D"])["CIDEr-D"]

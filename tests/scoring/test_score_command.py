@@ -182,7 +182,7 @@ def test_captions_may_come_from_a_pipe_with_a_name(pair_: list[Path]) -> None:
         ["bash", "-c", typed, str(pair_[0]), *words], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("/dev/fd/")
-    assert ", 3 captions, recipe coco" in done.stdout
+    assert ", 3 captions, protocol coco" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_pipe_gets_plain_columns(sat: Sat, pair_: list[Path]) -> None:
     code, out, _ = sat("score", *pair_, *QUICK)
     lines = out.split("\n")
     assert code == 0
-    assert "3 captions, recipe coco" in lines[0]
+    assert "3 captions, protocol coco" in lines[0]
     assert lines[1].split() == ["metric", "score", "95", "%", "interval"]
     assert lines[2].split()[:2] == ["BLEU-1", "80.00"]  # 3 of 3, 3 of 3, 2 of 4 words
     assert not set("│╭─┃") & set(out)
@@ -652,7 +652,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "no references": (["C"], 2, "references"),
     "unknown metric": (["C", "R", "--metric", "cidr"], 2, "did you mean CIDEr-D?"),
     "unknown metric in small letters": (["C", "R", "--metric", "blue4"], 2, "did you mean BLEU-4"),
-    "unknown recipe": (["C", "R", "--recipe", "cocoo"], 2, "coco"),
+    "unknown protocol": (["C", "R", "--protocol", "cocoo"], 2, "coco"),
     "two kinds of output": (["C", "R", "--json", "--markdown"], 2, "exclude each other"),
     "no such column": (["C", "R", "--id-column", "Bild"], 2, "--id-column Bild: no file has such"),
     "no such columns": (["C", "R", "--caption-column", "x"], 2, "--caption-column x: no file has"),

@@ -9,7 +9,7 @@ from show_attend_tell.scoring import (
     BLEU,
     DEFAULT_METRICS,
     Measured,
-    Recipe,
+    Protocol,
     Score,
     measure,
     score_captions,
@@ -17,7 +17,7 @@ from show_attend_tell.scoring import (
 from tests.scoring.cases import CASES, needs_meteor, read_json, recorded
 from tests.shared import needs_shared
 
-AS_IS = Recipe("as-is", lambda text: text, brevity_penalty=True, signature="tok:none")
+AS_IS = Protocol("as-is", lambda text: text, brevity_penalty=True, signature="tok:none")
 
 
 def test_one_example_by_hand() -> None:
@@ -108,7 +108,7 @@ def test_meteor_scores_captions_alone_as_recorded(case: str) -> None:
 @needs_shared
 def test_tiny_texts_score_as_recorded() -> None:
     for name, case in read_json("edge-cases.json")["cases"].items():
-        measured = measure(case["candidates"], case["references"], recipe=AS_IS)
+        measured = measure(case["candidates"], case["references"], protocol=AS_IS)
         ours = {metric: one.value for metric, one in measured.items()}
         theirs: Mapping[str, float] = {
             **{f"BLEU-{order}": case["Bleu"][order - 1] for order in (1, 2, 3, 4)},
@@ -127,7 +127,7 @@ def test_tiny_texts_score_as_recorded() -> None:
 def test_meteor_scores_tiny_texts_as_recorded() -> None:
     for name, case in read_json("edge-cases.json")["cases"].items():
         measured = measure(
-            case["candidates"], case["references"], metrics=["METEOR"], recipe=AS_IS
+            case["candidates"], case["references"], metrics=["METEOR"], protocol=AS_IS
         )["METEOR"]
         alone = [measured.per_caption[id_] for id_ in case["candidates"]]
         assert (measured.value, alone) == (case["METEOR"], case["METEOR_per_caption"]), name

@@ -62,7 +62,7 @@ def install_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) 
 
 def refusal_of_spice() -> UserError:
     with pytest.raises(UserError, match=r"^SPICE was not computed: ") as refusal:
-        measure(CAPTIONS, REFERENCES, metrics=["SPICE"], recipe="authors")
+        measure(CAPTIONS, REFERENCES, metrics=["SPICE"], protocol="authors")
     return refusal.value
 
 

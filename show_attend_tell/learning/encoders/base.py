@@ -82,8 +82,8 @@ class Encoder(nn.Module):
         """Map of normalised pixels (batch, 3, size, size) to (batch, D, rows, columns)."""
         raise NotImplementedError
 
-    def split(self, tuned: int) -> "tuple[Encoder, Upper]":
-        """Cut off the last `tuned` stages, for a run to learn them together with its decoder.
+    def split(self, fine_tuned: int) -> "tuple[Encoder, Upper]":
+        """Cut off the last `fine_tuned` stages, for a run to learn them together with its decoder.
 
         Returns
         -------
@@ -91,8 +91,8 @@ class Encoder(nn.Module):
         both share their parameters with this encoder.
         """
         raise UserError(
-            "request.tuned",
-            f"{self.name} cannot be tuned; choose one of efficientnet-lite0, 1 and 2",
+            "request.fine_tuned",
+            f"{self.name} cannot be fine-tuned; choose one of efficientnet-lite0, 1 and 2",
         )
 
     def forward(self, pixels: Tensor) -> Tensor:

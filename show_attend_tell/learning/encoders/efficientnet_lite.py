@@ -157,15 +157,16 @@ class EfficientNetLite(PublicNetwork):
     def _head(self, x: Tensor) -> Tensor:
         return F.relu6(self._bn1(self._conv_head(x)))
 
-    def split(self, tuned: int) -> tuple[Encoder, Upper]:
+    def split(self, fine_tuned: int) -> tuple[Encoder, Upper]:
         """Cut off the last stages; the head convolution goes with them."""
-        if not 0 < tuned < len(STAGES):
+        if not 0 < fine_tuned < len(STAGES):
             raise UserError(
-                "request.tuned",
-                f"{self.name} has {len(STAGES)} stages; tune 1 to {len(STAGES) - 1}, not {tuned}",
+                "request.fine_tuned",
+                f"{self.name} has {len(STAGES)} stages; fine-tune 1 to {len(STAGES) - 1}, "
+                f"not {fine_tuned}",
             )
-        kept = list(accumulate(blocks for blocks, _, _ in self._stages))[-1 - tuned]
-        _, channels, stride = self._stages[-1 - tuned]
+        kept = list(accumulate(blocks for blocks, _, _ in self._stages))[-1 - fine_tuned]
+        _, channels, stride = self._stages[-1 - fine_tuned]
         lower = _Lower(self, kept, channels, self.side(self.preprocessing.size, stride))
         head = nn.Sequential(self._conv_head, self._bn1, nn.ReLU6())
         upper = Upper(nn.Sequential(*self._blocks[kept:], head), lower.grid[0])

@@ -33,9 +33,11 @@ class Joined(Encoder):
         """The maps of all, one behind the other: (batch, D₁ + D₂ + …, rows, columns)."""
         return torch.cat([member.feature_map(x) for member in self._encoders()], dim=1)
 
-    def split(self, tuned: int) -> tuple[Encoder, Upper]:
+    def split(self, fine_tuned: int) -> tuple[Encoder, Upper]:
         """Cut off the last stages of each."""
-        lowers, uppers = zip(*(member.split(tuned) for member in self._encoders()), strict=True)
+        lowers, uppers = zip(
+            *(member.split(fine_tuned) for member in self._encoders()), strict=True
+        )
         lower = Joined(lowers)
         stages = _SideBySide([upper.stages for upper in uppers], [one.depth for one in lowers])
         return lower, Upper(stages, lower.grid[0])

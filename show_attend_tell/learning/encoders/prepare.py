@@ -22,7 +22,7 @@ from show_attend_tell.data.features import (
     row_bytes,
 )
 from show_attend_tell.data.layouts import Dataset
-from show_attend_tell.data.pictures import Preprocessing, open_picture, view
+from show_attend_tell.data.pictures import Preprocessing, augment, open_picture
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import readable_size, write_json
 from show_attend_tell.learning.encoders import Encoder
@@ -42,9 +42,15 @@ class Preparation:
     """What is to be done for a store, and the doing of it; the same call goes on after a crash."""
 
     def __init__(
-        self, dataset: Dataset, folder: Path, encoder: Encoder, *, views: int = 1, tuned: int = 0
+        self,
+        dataset: Dataset,
+        folder: Path,
+        encoder: Encoder,
+        *,
+        augmentations: int = 1,
+        fine_tuned: int = 0,
     ) -> None:
-        self.encoder = encoder.split(tuned)[0] if tuned else encoder
+        self.encoder = encoder.split(fine_tuned)[0] if fine_tuned else encoder
         rows, columns = self.encoder.grid
         index = StoreIndex(
             encoder=encoder.name,
@@ -54,14 +60,14 @@ class Preparation:
             depth=encoder.depth,
             layout=dataset.layout,
             examples_hash=examples_hash(dataset.examples),
-            views=views,
-            tuned=tuned,
-            below=(rows * columns, self.encoder.depth) if tuned else None,
+            augmentations=augmentations,
+            fine_tuned=fine_tuned,
+            below=(rows * columns, self.encoder.depth) if fine_tuned else None,
         )
         total = len(FeatureStore(folder, index, dataset.examples).seen)
         self.bytes_needed = total * row_bytes(index)
         if not (folder / "index.json").exists():
-            refuse_full_disk(folder, self.bytes_needed)
+            check_free_space(folder, self.bytes_needed)
         self.store = FeatureStore.create(folder, index, dataset.examples)
         self.waiting = self.store.missing()
         self._encode = encoder_function(self.encoder)
@@ -75,8 +81,8 @@ class Preparation:
         self._encode(noise)
         return (time.perf_counter() - begin) / BATCH * len(self.waiting) / torch.get_num_threads()
 
-    def run(self, tell: Callable[[int], None] = lambda done: None) -> dict[str, str]:
-        """Encode what is waiting; `tell` hears the number of pictures done after every batch.
+    def run(self, on_progress: Callable[[int], None] = lambda done: None) -> dict[str, str]:
+        """Encode what is waiting; `on_progress` hears how many pictures each batch had.
 
         Returns
         -------
@@ -94,7 +100,7 @@ class Preparation:
                 kept = self._checked(rows, features)
                 unlike.add(rows, kept)
                 self.store.write(rows, kept)
-            tell(len(rows))
+            on_progress(len(rows))
         write_json(self.store.folder / "skipped.json", skipped)
         return skipped
 
@@ -156,10 +162,10 @@ def read_pixels(store: FeatureStore, row: int) -> Pixels:
     preprocessing: Preprocessing = store.index.preprocessing
     example, number = store.example(row), store.seen[row][1]
     picture = open_picture(example.picture, least_side=preprocessing.resize)
-    return view(picture, preprocessing, number, example.id)
+    return augment(picture, preprocessing, number, example.id)
 
 
-def refuse_full_disk(folder: Path, bytes_needed: int) -> None:
+def check_free_space(folder: Path, bytes_needed: int) -> None:
     """Stop before the work when its result cannot be kept."""
     there = folder.absolute()
     while not there.exists():

@@ -39,7 +39,7 @@ def write_card(run: Run) -> str:
         "sat draw --model . photo.jpg --out photo.html\n```",
         "## What it is",
         f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers"
-        + (f"; its last {features.tuned} stages learned on" if features.tuned else "")
+        + (f"; its last {features.fine_tuned} stages learned on" if features.fine_tuned else "")
         + ".\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
         f"{len(run.vocabulary):,} words.\n"
@@ -101,12 +101,16 @@ def _scores(run: Run) -> str:
         [
             f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
             f"length power {search['length_power']:g}, "
-            + (f"{search['votes']} votes" if search.get("votes") else "no votes")
-            + (f", repetition {search['repetition']:g}" if search.get("repetition") else "")
+            + (f"{search['consensus']} votes" if search.get("consensus") else "no votes")
+            + (
+                f", repetition {search['repetition_penalty']:g}"
+                if search.get("repetition_penalty")
+                else ""
+            )
             + (f", {search['views']} views" if search.get("views", 1) > 1 else "")
             + "; in percent, CIDEr-D from 0 to 10.",
             "",
-            "| recipe of scoring | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",
+            "| protocol | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",
             "|---|---|---|---|",
             *rows,
             "",

@@ -26,7 +26,7 @@ from show_attend_tell.captioning.exported import (
     write_facts,
 )
 from show_attend_tell.captioning.search import Search
-from show_attend_tell.captioning.views import refuse_views
+from show_attend_tell.captioning.views import check_views
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
 from show_attend_tell.learning.encoders import Encoder
@@ -77,7 +77,7 @@ def export_model(
     example
         A picture to copy into the folder with the caption it gets, for `sat doctor` to compare.
     """
-    refuse_views(views)
+    check_views(views)
     features, decoder = run.features, run.decoder
     encoder = encoder_of(features, encoder_weights)
     if not isinstance(decoder, Decoder) or run.recipe.model.attention == "mean":
@@ -86,8 +86,8 @@ def export_model(
             f"{run.folder}: a rival without attention, which is there to be compared with; "
             "only soft and hard models are exported",
         )
-    if features.tuned:
-        _, upper = encoder.split(features.tuned)
+    if features.fine_tuned:
+        _, upper = encoder.split(features.fine_tuned)
         upper.load_state_dict(decoder.upper.state_dict())
     round_matrices(encoder)
     round_matrices(decoder)
@@ -108,8 +108,8 @@ def export_model(
         length_power=search.length_power,
         max_words=search.max_words,
         look=search.look,
-        votes=search.votes,
-        repetition=search.repetition,
+        consensus=search.consensus,
+        repetition_penalty=search.repetition_penalty,
         views=views,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={

@@ -1,4 +1,4 @@
-"""A PyTorch decoder as a `Teller`: dev scores come from the same search that tells captions."""
+"""A PyTorch decoder as a `CaptioningModel`: dev scores come from the search that captions."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from show_attend_tell.learning.model.attention import Places
 from show_attend_tell.learning.model.decoder import State, Teachable
 
 
-class TorchTeller:
+class TorchModel:
     """A thin adapter: NumPy arrays in and out, no copies on a CPU."""
 
     end_word = Vocabulary.END
@@ -27,7 +27,7 @@ class TorchTeller:
     def start(self, features: Floats) -> tuple[Arrays, Arrays]:
         """Memory: annotations and grown keys; state: h and c."""
         places, state = self.decoder.start(self.decoder.see(torch.from_numpy(features)))
-        return _arrays(places.annotations, places.grown), _arrays(*state)
+        return _arrays(places.annotations, places.exp_keys), _arrays(*state)
 
     @torch.inference_mode()
     def look(self, memory: Arrays, state: Arrays) -> tuple[Floats, Floats]:
@@ -59,8 +59,8 @@ def _arrays(*tensors: Tensor) -> tuple[npt.NDArray[Any], ...]:
 
 
 def _places(memory: Arrays) -> Places:
-    annotations, grown = (torch.from_numpy(np.ascontiguousarray(part)) for part in memory)
-    return Places(annotations, grown, grown)  # the keys themselves only carry a gradient
+    annotations, exp_keys = (torch.from_numpy(np.ascontiguousarray(part)) for part in memory)
+    return Places(annotations, exp_keys, exp_keys)  # the keys themselves only carry a gradient
 
 
 def _state(state: Arrays) -> State:

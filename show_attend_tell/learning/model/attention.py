@@ -32,7 +32,7 @@ class Places:
 
     annotations: Tensor  # (pictures, L, D)
     keys: Tensor  # (pictures, L, width), W_a a + b
-    grown: Tensor  # E(keys), without a gradient of its own
+    exp_keys: Tensor  # E(keys), without a gradient of its own
     scored: "GatheredKeys" = field(default_factory=lambda: GatheredKeys())
     summed: Gathered = field(default_factory=Gathered)
 
@@ -51,7 +51,7 @@ class Attention(nn.Module):
     def survey(self, annotations: Tensor) -> Places:
         """Do once per sentence what does not depend on the words. annotations: (pictures, L, D)."""
         keys = self.annotation(annotations)  # (P, L, width)
-        return Places(annotations, keys, grow(keys.detach()))
+        return Places(annotations, keys, exp_twice(keys.detach()))
 
     def look(self, places: Places, h: Tensor) -> tuple[Tensor, Tensor]:
         """α and β from the previous state.
@@ -64,7 +64,7 @@ class Attention(nn.Module):
         scores = torch.stack(
             [
                 _Scores.apply(  # type: ignore[no-untyped-call]
-                    places.keys, one, self.score, places.grown, places.scored
+                    places.keys, one, self.score, places.exp_keys, places.scored
                 )
                 for one in query.unbind(1)
             ],
@@ -104,7 +104,7 @@ class EvenAttention(Attention):
         return h.new_full((len(h), L), 1 / L), self._gate(h)
 
 
-def grow(x: Tensor) -> Tensor:
+def exp_twice(x: Tensor) -> Tensor:
     """E(x) = exp(2x), x kept within ±40, beyond which a tanh is ±1 to the last bit."""
     return x.clamp(-FARTHEST, FARTHEST).mul_(2).exp_()
 
@@ -122,28 +122,28 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, keys: Tensor, query: Tensor, v: Tensor, grown: Tensor, scored: GatheredKeys
+        ctx: Any, keys: Tensor, query: Tensor, v: Tensor, exp_keys: Tensor, scored: GatheredKeys
     ) -> Tensor:
-        grown_query = grow(query).unsqueeze(1)  # (P, 1, A)
-        dots = grown.new_empty(grown.shape[:2])
-        for part, r in _blocks(grown, grown_query):
+        exp_query = exp_twice(query).unsqueeze(1)  # (P, 1, A)
+        dots = exp_keys.new_empty(exp_keys.shape[:2])
+        for part, r in _blocks(exp_keys, exp_query):
             torch.matmul(r, v, out=dots[part])
         if any(ctx.needs_input_grad):
             scored.pending += 1
             ctx.scored = scored
-            ctx.save_for_backward(grown, grown_query, v)
+            ctx.save_for_backward(exp_keys, exp_query, v)
         return dots.mul_(-2).add_(v.sum())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dscores: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None, None]:
-        grown, grown_query, v = ctx.saved_tensors
+        exp_keys, exp_query, v = ctx.saved_tensors
         scored = ctx.scored
         if scored.slopes is None:
-            scored.slopes = torch.zeros_like(grown)
+            scored.slopes = torch.zeros_like(exp_keys)
         dv = torch.zeros_like(v)
-        dquery = torch.empty_like(grown_query)  # (P, 1, A): Σ_i dscore_i (r_i − r_i²), for now
-        for part, r in _blocks(grown, grown_query):
+        dquery = torch.empty_like(exp_query)  # (P, 1, A): Σ_i dscore_i (r_i − r_i²), for now
+        for part, r in _blocks(exp_keys, exp_query):
             d = dscores[part]
             dv.addmv_(r.flatten(0, 1).t(), d.flatten())
             r.addcmul_(r, r, value=-1)  # r − r²
@@ -154,11 +154,11 @@ class _Scores(torch.autograd.Function):
         return dkeys, dquery.squeeze(1).mul_(4 * v), dscores.sum() - 2 * dv, None, None
 
 
-def _blocks(grown: Tensor, grown_query: Tensor) -> Iterator[tuple[slice, Tensor]]:
+def _blocks(exp_keys: Tensor, exp_query: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """Make r of a few pictures at a time, in one buffer: cheaper to make twice than to keep."""
-    buffer = torch.empty_like(grown[:PICTURES_AT_ONCE])
-    for i in range(0, len(grown), PICTURES_AT_ONCE):
+    buffer = torch.empty_like(exp_keys[:PICTURES_AT_ONCE])
+    for i in range(0, len(exp_keys), PICTURES_AT_ONCE):
         part = slice(i, i + PICTURES_AT_ONCE)
-        r = buffer[: len(grown[part])]
-        torch.mul(grown[part], grown_query[part], out=r)
+        r = buffer[: len(exp_keys[part])]
+        torch.mul(exp_keys[part], exp_query[part], out=r)
         yield part, r.add_(1).reciprocal_()

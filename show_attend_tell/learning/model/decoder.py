@@ -160,7 +160,7 @@ class Decoder(Teachable):
         return self.output.weight, self.output.bias
 
     def see(self, features: Tensor) -> Tensor:
-        """What the encoder's tuned stages make of a map, where there are any: (pictures, L, D)."""
+        """Annotations (pictures, L, D) of a map, by the fine-tuned stages where there are any."""
         annotations: Tensor = self.upper(features)
         return annotations
 

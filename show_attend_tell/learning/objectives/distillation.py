@@ -14,7 +14,7 @@ from torch import Tensor
 from show_attend_tell.data.batches import PADDING
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.learning.run import Run, refuse_other_words
+from show_attend_tell.learning.run import Run, check_words
 
 
 class Teachers:
@@ -23,8 +23,8 @@ class Teachers:
     def __init__(self, folders: Sequence[str], store: FeatureStore, vocabulary: Vocabulary) -> None:
         runs = [Run.open(Path(folder)) for folder in folders]
         for run in runs:
-            run.refuse_other_features(store)
-            refuse_other_words(run, vocabulary)
+            run.check_features(store)
+            check_words(run, vocabulary)
         self.decoders = [run.decoder for run in runs]
 
     @torch.no_grad()

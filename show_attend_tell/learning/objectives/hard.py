@@ -26,9 +26,9 @@ KEPT = 0.9  # b_k = 0.9 b_{k−1} + 0.1 log p(y | s̃_k, a)
 WordsCost = Callable[[Lesson, Tensor], Cost]  # `soft_cost`, given all but lesson and captions
 
 
-def glance(alpha: Tensor, dice: torch.Generator) -> Tensor:
+def glance(alpha: Tensor, rng: torch.Generator) -> Tensor:
     """Where captions look in a step, s̃_t ~ Multinoulli(α_t), all weight on it: (rows, L)."""
-    place = torch.multinomial(alpha.detach(), 1, generator=dice)
+    place = torch.multinomial(alpha.detach(), 1, generator=rng)
     return torch.zeros_like(alpha).scatter_(1, place, 1.0)
 
 
@@ -74,7 +74,7 @@ def hard_cost(
     words_cost: WordsCost,
     baseline: Baseline,
     rule: HardSection,
-    dice: torch.Generator,
+    rng: torch.Generator,
     dropout: torch.Generator | None = None,
 ) -> Cost:
     """The cost of a batch. For each picture a coin says if samples or their expected value look.
@@ -89,7 +89,7 @@ def hard_cost(
         What the coins and places, and what the dropped numbers, are drawn from.
     """
     pictures = len(annotations)
-    is_expected = torch.rand(pictures, generator=dice) < rule.expected_share
+    is_expected = torch.rand(pictures, generator=rng) < rule.expected_share
     of_pictures = captions.view(pictures, -1, captions.shape[1])
     parts = []
     for some, are_sampled in ((~is_expected, True), (is_expected, False)):
@@ -97,7 +97,7 @@ def hard_cost(
             continue
         given = decoder, annotations[some], of_pictures[some].flatten(0, 1), words_cost
         if are_sampled:
-            cost = sampled_cost(*given, partial(glance, dice=dice), baseline, rule, dropout)
+            cost = sampled_cost(*given, partial(glance, rng=rng), baseline, rule, dropout)
         else:
             cost = expected_cost(*given, rule, dropout)
         parts.append((int(some.sum()) / pictures, cost))

@@ -78,7 +78,7 @@ def draw_captions(
     annotations: Tensor,
     of_each: int,
     max_words: int,
-    dice: torch.Generator,
+    rng: torch.Generator,
 ) -> Tensor:
     """Captions as the decoder draws them itself, those of a picture side by side.
 
@@ -105,7 +105,7 @@ def draw_captions(
     while len(captions) < max_words and not is_told.all():
         alpha, gate = decoder.look(places, state)
         state, logits = decoder.advance(places, state, alpha, gate, words)
-        words = torch.multinomial(logits.softmax(1), 1, generator=dice).squeeze(1)
+        words = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
         captions.append(words.masked_fill(is_told, PADDING))
         is_told |= words == Vocabulary.END
     return torch.stack(captions, 1)
@@ -145,7 +145,7 @@ def rewarded_cost(
     judge: Judge,
     rule: RewardSection,
     max_words: int,
-    dice: torch.Generator,
+    rng: torch.Generator,
     dropout: torch.Generator | None = None,
 ) -> Cost:
     """Give a share of the objective to the rewards of drawn captions.
@@ -161,7 +161,7 @@ def rewarded_cost(
     dice, dropout
         What the words, and what the dropped numbers, are drawn from.
     """
-    captions = draw_captions(decoder, annotations, rule.samples, max_words, dice)
+    captions = draw_captions(decoder, annotations, rule.samples, max_words, rng)
     rewards = judge(captions)
     advantage = advantages(rewards, rule.samples)
     loss = caption_loss(decoder, annotations, captions, advantage, dropout)

@@ -37,15 +37,15 @@ def look_at_boxes(
     store: FeatureStore,
     split: str,
     boxes: Path,
-    tell_progress: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Looking:
     """Teach the model the captions of the pictures that have boxes, and watch where it looks."""
-    run.refuse_other_features(store)
+    run.check_features(store)
     pictures = read_boxes(boxes)
     looking = Looking([], [])
     for row in store.rows(split):
         example = store.examples[row]
-        tell_progress(1)
+        on_progress(1)
         if Path(example.id).name not in pictures:
             continue
         picture = pictures[Path(example.id).name]

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import linear
 
 from show_attend_tell.captioning.caption import Caption, Looked, sentence
-from show_attend_tell.captioning.search import Search, Told
+from show_attend_tell.captioning.search import Decoded, Search
 from show_attend_tell.data.batches import epoch_batches
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import Example
@@ -40,7 +40,7 @@ from show_attend_tell.scoring.analysis.health import (
     over_time,
 )
 from show_attend_tell.scoring.analysis.usage import compare_words
-from show_attend_tell.scoring.measure import RECIPES
+from show_attend_tell.scoring.measure import PROTOCOLS
 from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.side_by_side import side_by_side
@@ -81,12 +81,12 @@ def gather(
     stage
         Hears of every stage of the work.
     """
-    run.refuse_other_features(store)
+    run.check_features(store)
     rows = store.rows(split)
     examples = {store.examples[row].id: store.examples[row] for row in rows}
     lack = choose_metrics()[1]
     told = stage(f"captioning {split}", len(rows))
-    scored = stage("scoring", len(rows) * len(RECIPES)) if not lack else lambda _: None
+    scored = stage("scoring", len(rows) * len(PROTOCOLS)) if not lack else lambda _: None
     evaluation = evaluate(run, store, split, search, told, scored)
     ranked = _ranked(evaluation, examples)
     look: Looked = "pointed" if callable(search.look) else search.look
@@ -144,8 +144,8 @@ def _about(
         "Checkpoint": f"{run.origin}, {written:%d %B %Y}",
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
         "Search": f"beam {search.beam}, length power {search.length_power:g}, "
-        f"{f'{search.votes} votes, ' if search.votes else ''}"
-        f"{f'repetition {search.repetition:g}, ' if search.repetition else ''}"
+        f"{f'{search.consensus} votes, ' if search.consensus else ''}"
+        f"{f'repetition {search.repetition_penalty:g}, ' if search.repetition_penalty else ''}"
         f"look {search.look}, at most {search.max_words} words",
     }
 
@@ -166,7 +166,7 @@ def _ranked(evaluation: Evaluation, examples: dict[str, Example]) -> list[Entry]
     return sorted(entries, key=lambda entry: (*entry.scores.values(), entry.id))
 
 
-def _confidence(told: Told) -> float:
+def _confidence(told: Decoded) -> float:
     """As a caption's own: the geometric mean of its words' probabilities, the end's too."""
     return float(np.exp(told.log_prob / (len(told.words) + 1)))
 

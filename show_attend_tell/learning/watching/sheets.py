@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from show_attend_tell.captioning.caption import Caption
-from show_attend_tell.captioning.search import Look, Told
+from show_attend_tell.captioning.search import Decoded, Look
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.pictures import crop_of, read_picture
 from show_attend_tell.data.vocabulary import Vocabulary
@@ -19,7 +19,7 @@ PICTURES = 4
 def draw_sheet(
     store: FeatureStore,
     vocabulary: Vocabulary,
-    told: Mapping[str, Told],
+    told: Mapping[str, Decoded],
     look: Look,
     run: Path,
     epoch: int,

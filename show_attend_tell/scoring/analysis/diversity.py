@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from show_attend_tell.scoring.measure import Recipe, find_recipe
+from show_attend_tell.scoring.measure import Protocol, find_protocol
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ def measure_diversity(
     captions: Iterable[str],
     *,
     training: Iterable[str] | None = None,
-    recipe: str | Recipe = "plain",
+    protocol: str | Protocol = "plain",
 ) -> Diversity:
-    """Describe the variety of captions after the recipe's tokenisation.
+    """Describe the variety of captions after the protocol's tokenisation.
 
     >>> measure_diversity(["A dog .", "a dog", "a cat"]).unique  # doctest: +ELLIPSIS
     0.666...
     """
-    tokenise = find_recipe(recipe).tokenise
+    tokenise = find_protocol(protocol).tokenise
     texts = [tokenise(caption) for caption in captions]
     words = [text.split() for text in texts]
     singles = [word for line in words for word in line]

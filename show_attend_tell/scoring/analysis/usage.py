@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from show_attend_tell.scoring.measure import Recipe, find_recipe
+from show_attend_tell.scoring.measure import Protocol, find_protocol
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class WordUse:
 
 
 def compare_words(
-    captions: Iterable[str], references: Iterable[str], *, recipe: str | Recipe = "plain"
+    captions: Iterable[str], references: Iterable[str], *, protocol: str | Protocol = "plain"
 ) -> list[WordUse]:
     """Compare the use of every word, the most over-used first, the most under-used last.
 
@@ -37,7 +37,7 @@ def compare_words(
     [('dog', 500.0, 250.0, 0.34), ('a', 500.0, 500.0, 0.0), ('cat', 0.0, 250.0, -1.386)]
     """
     told, said = (
-        Counter(word for text in texts for word in find_recipe(recipe).tokenise(text).split())
+        Counter(word for text in texts for word in find_protocol(protocol).tokenise(text).split())
         for texts in (captions, references)
     )
     totals = told.total(), said.total()

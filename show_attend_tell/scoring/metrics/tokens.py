@@ -1,4 +1,4 @@
-"""Text into words: the three tokenisations that recipes name.
+"""Text into words: the three tokenisations that protocols name.
 
 Each takes a caption and gives its words joined by single blanks.
 """
