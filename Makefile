@@ -19,7 +19,7 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# The paper's table on Flickr8k with ours beside it. With the captions in benchmarks/told nothing is trained; without them eight processor hours are.
+# The paper's table on Flickr8k with ours beside it. With the captions in benchmarks/captions nothing is trained; without them eight processor hours are.
 DATA ?= flickr8k
 table: install
 	$(BIN)/python benchmarks/table.py $(DATA) features/lite2 runs/table

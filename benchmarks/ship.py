@@ -100,7 +100,7 @@ def main() -> None:
     average(run, [runs / name for name in AGAIN])
     if not (model / "model.json").exists():
         sat("export", run, model, *SEARCH)
-    sat("evaluate", model, asked.data, "--out", asked.work / "told")
+    sat("evaluate", model, asked.data, "--out", asked.work / "evaluated")
 
 
 if __name__ == "__main__":

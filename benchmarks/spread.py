@@ -1,7 +1,7 @@
 """Captions from the best to the worst: every fiftieth of a split in order of CIDEr-D, as Markdown.
 
     sat evaluate MODEL FLICKR8K --out told
-    python benchmarks/spread.py told/captions.jsonl FLICKR8K
+    python benchmarks/spread.py evaluated/captions.jsonl FLICKR8K
 
 Nothing is chosen by hand, so the good and the bad come in the proportion in which they are told.
 """

@@ -3,7 +3,7 @@
     python benchmarks/table.py flickr8k features/lite2 runs/table
     python benchmarks/table.py flickr8k features/lite2 runs/table --split dev --models soft hard
 
-What is told is kept in `benchmarks/told` and counted again in minutes; only for captions that are
+The captions are kept in `benchmarks/captions` and counted again in minutes; only for captions that are
 not there are features prepared and models trained. All models learn from the same features by the
 same loop; a hard one begins with the soft one of its seed. Captions of several seeds are scored
 together: a picture's statistics are the mean over seeds, so the intervals and p-values are over
@@ -48,7 +48,7 @@ Seed: TypeAlias = Mapping[str, Measured]  # of one run's captions, by protocol a
 References: TypeAlias = Mapping[str, tuple[str, ...]]
 
 SAT = Path(sys.executable).with_name("sat")
-KEPT = Path(__file__).parent / "told"
+KEPT = Path(__file__).parent / "captions"
 MODELS = {  # in the order in which they can be trained
     "log-bilinear": "rivals/flickr8k-log-bilinear",
     "nic": "rivals/flickr8k-nic",
@@ -107,7 +107,7 @@ def kept_captions(model: str, seed: int, split: str) -> Decoded | None:
         return None
     found = json.loads(kept.read_text("utf-8"))
     is_same = Recipe.model_validate(tomllib.loads(found["recipe"])) == recipe_of(model, seed)
-    return dict(found["told"]) if is_same and found["told"].keys() == SEARCHES.keys() else None
+    return dict(found["captions"]) if is_same and found["captions"].keys() == SEARCHES.keys() else None
 
 
 def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: Path) -> Decoded:
@@ -118,7 +118,7 @@ def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: P
         search = Search(**run.recipe.search.model_dump() | asked)
         told[name], _ = caption_rows(run.decoder, run.vocabulary, store, store.rows(split), search)
     KEPT.mkdir(exist_ok=True)
-    write_json(_kept(model, seed, split), {"recipe": run.recipe.to_toml(), "told": told})
+    write_json(_kept(model, seed, split), {"recipe": run.recipe.to_toml(), "captions": told})
     return told
 
 

@@ -39,7 +39,7 @@ def test_the_named_recipes_ship() -> None:
 
 def test_captions_kept_for_the_table_are_of_the_recipe_of_today() -> None:
     """A key whose default differs from what trained them would cost eight processor hours."""
-    kept = Path(__file__).parents[1] / "benchmarks" / "told" / "soft-1-test.json"
+    kept = Path(__file__).parents[1] / "benchmarks" / "captions" / "soft-1-test.json"
     recipe = Recipe.model_validate(tomllib.loads(json.loads(kept.read_text("utf-8"))["recipe"]))
     assert recipe == load_recipe("flickr8k-soft")
 
