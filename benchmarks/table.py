@@ -3,8 +3,8 @@
     python benchmarks/table.py flickr8k features/lite2 runs/table
     python benchmarks/table.py flickr8k features/lite2 runs/table --split dev --models soft hard
 
-The captions are kept in `benchmarks/captions` and counted again in minutes; only for captions that are
-not there are features prepared and models trained. All models learn from the same features by the
+Captions are kept in `benchmarks/captions` and scored again in minutes; only for those that are not
+there are features prepared and models trained. All models learn from the same features by the
 same loop; a hard one begins with the soft one of its seed. Captions of several seeds are scored
 together: a picture's statistics are the mean over seeds, so the intervals and p-values are over
 pictures, and no seed is chosen. The paper's columns are BLEU without brevity penalty and METEOR of
@@ -107,7 +107,8 @@ def kept_captions(model: str, seed: int, split: str) -> Decoded | None:
         return None
     found = json.loads(kept.read_text("utf-8"))
     is_same = Recipe.model_validate(tomllib.loads(found["recipe"])) == recipe_of(model, seed)
-    return dict(found["captions"]) if is_same and found["captions"].keys() == SEARCHES.keys() else None
+    captions = dict(found["captions"])
+    return captions if is_same and captions.keys() == SEARCHES.keys() else None
 
 
 def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: Path) -> Decoded:
