@@ -29,6 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.captioning.search import Search
+from show_attend_tell.cli.terminal import TrainingProgress, console
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.files import write_json
@@ -41,7 +42,6 @@ from show_attend_tell.scoring import BLEU
 from show_attend_tell.scoring.measure import Measured, measure
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.scoring.statistics import compare
-from show_attend_tell.terminal import TrainingProgress, console
 
 Decoded: TypeAlias = dict[str, dict[str, str]]  # by search, each picture's caption
 Seed: TypeAlias = Mapping[str, Measured]  # of one run's captions, by protocol and metric

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import show_attend_tell
-from show_attend_tell import doctor
 from show_attend_tell.captioning.exported import sealed
+from show_attend_tell.cli import doctor
 from show_attend_tell.files import write_json
 from tests.conftest import Sat
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from show_attend_tell import load, terminal
+from show_attend_tell import load
 from show_attend_tell.captioning import exported
 from show_attend_tell.captioning.captioner import Captioner
+from show_attend_tell.cli import terminal
 from show_attend_tell.cli.listing import list_pictures, skipped_sentence
 from show_attend_tell.errors import UserError
 from tests.conftest import SAT, Sat

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from show_attend_tell.cli.tables import print_summary
 from show_attend_tell.data.layouts import Dataset, Example, load_dataset
-from show_attend_tell.data.summary import Spread, Summary, print_summary, summarise
+from show_attend_tell.data.summary import Spread, Summary, summarise
 from tests.shared import SHARED, needs_shared
 
 

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial
 from PIL import Image
 
 import show_attend_tell.learning
-from show_attend_tell import terminal
+from show_attend_tell.cli import terminal
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, tuning

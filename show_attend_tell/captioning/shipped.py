@@ -4,10 +4,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.padding import Padding
-
 from show_attend_tell.captioning.exported import read_facts
 from show_attend_tell.errors import UserError
 
@@ -48,22 +44,6 @@ def find_model(named: str | Path, shipped: Path) -> Path:
 def describe(shipped: Path, default: str) -> list[dict[str, Any]]:
     """What ships, by name, as its `model.json` and its card say; plain numbers and text."""
     return [_facts(shipped / name, is_default=name == default) for name in _names(shipped)]
-
-
-def print_models(models: list[dict[str, Any]], console: Console) -> None:
-    """What each model is, its scores by coco's recipe, and what its card says of licences."""
-    for model in models:
-        scores = model["scores"]
-        lines = [
-            f"{model['attention']} attention, {model['encoder']}, {model['words']:,} words, "
-            f"{model['bytes'] / 1e6:.0f} MB",
-            f"{model['data_set']} {scores['split']}: BLEU-4 {100 * scores['BLEU-4']:.1f}, "
-            f"METEOR {100 * scores['METEOR']:.1f}, CIDEr-D {scores['CIDEr-D']:.3f}",
-        ]
-        is_default = " (the default)" if model["default"] else ""
-        console.print(f"[bold]{escape(model['name'])}[/]{is_default}")
-        for style, text in (("", lines), ("dim", model["licences"])):
-            console.print(Padding(escape("\n".join(text)), (0, 0, 0, 2), style=style))
 
 
 def _is_model(folder: Path) -> bool:

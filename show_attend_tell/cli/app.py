@@ -98,7 +98,7 @@ def main() -> None:
         try:
             app(standalone_mode=True)
         except OSError as error:  # help, which is printed beneath us, may not have got through
-            from show_attend_tell import terminal
+            from show_attend_tell.cli import terminal
 
             if terminal.output_works():
                 raise
@@ -106,7 +106,7 @@ def main() -> None:
     except UserError as error:
         if "--debug" in sys.argv:
             raise
-        from show_attend_tell import terminal
+        from show_attend_tell.cli import terminal
 
         terminal.complain(error)
         sys.exit(error.exit_code)

@@ -101,7 +101,8 @@ def caption(
 
         sat caption photo.jpg --model runs/soft
     """
-    from show_attend_tell import load, terminal
+    from show_attend_tell import load
+    from show_attend_tell.cli import terminal
     from show_attend_tell.cli.caption_file import FORMS, CaptionFile
     from show_attend_tell.cli.listing import list_pictures, skipped_sentence
     from show_attend_tell.files import same_file
@@ -185,7 +186,7 @@ def caption(
 
 def _end_if_failed(failed: int, total: int) -> None:
     """Count the pictures that failed, and end with the code for them."""
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
 
     if failed:
         what = "the picture" if total == 1 else f"{failed:,} of {counted(total, 'picture')}"
@@ -242,7 +243,8 @@ def draw(
 
         sat draw photo.jpg --compare runs/soft runs/hard --out both.png
     """
-    from show_attend_tell import drawing, load, terminal
+    from show_attend_tell import drawing, load
+    from show_attend_tell.cli import terminal
     from show_attend_tell.cli.listing import list_pictures, skipped_sentence
     from show_attend_tell.files import write_bytes
 
@@ -296,11 +298,12 @@ def models(json: JsonOption = False) -> None:
 
         sat models --json
     """
-    from show_attend_tell import SHIPPED, terminal
+    from show_attend_tell import SHIPPED
     from show_attend_tell.captioning import shipped
+    from show_attend_tell.cli import tables, terminal
 
     found = shipped.describe(SHIPPED.parent, SHIPPED.name)
-    terminal.print_json(found) if json else shipped.print_models(found, terminal.console())
+    terminal.print_json(found) if json else tables.print_models(found, terminal.console())
 
 
 @app.command()
@@ -316,12 +319,12 @@ def doctor(
 
         sat doctor --model runs/soft
     """
-    from show_attend_tell import doctor, terminal
+    from show_attend_tell.cli import doctor, tables, terminal
 
     findings = doctor.examine(model)
     if json:
         terminal.print_json([dataclasses.asdict(finding) for finding in findings])
     else:
-        doctor.print_findings(findings, terminal.console())
+        tables.print_findings(findings, terminal.console())
     if not doctor.is_well(findings):
         raise typer.Exit(1)

@@ -70,7 +70,7 @@ def evaluate(
 
         sat evaluate flickr8k flickr8k --split test --views 1
     """
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import tables, terminal
     from show_attend_tell.scoring.report import choose_metrics
 
     asked = asked_of_search(beam, length_power, look, consensus, repetition_penalty)
@@ -85,7 +85,7 @@ def evaluate(
     if json:
         terminal.print_json(facts)
         return
-    terminal.print_scores(facts)
+    tables.print_evaluation(facts, terminal.console())
 
 
 @app.command()
@@ -127,7 +127,7 @@ def report(
     with needs("train"):
         from show_attend_tell.learning.run import Run
         from show_attend_tell.learning.watching.report import gather
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.files import make_room, write_text
     from show_attend_tell.report.page import report_page
@@ -196,7 +196,7 @@ def export(
 
         sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
     """
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
 
     with needs("train"):
         from show_attend_tell.learning.export.folder import export_model
@@ -232,7 +232,7 @@ def _evaluate_run(
         from show_attend_tell.learning import evaluate as evaluation
         from show_attend_tell.learning.run import Run
         from show_attend_tell.learning.watching.looking import look_at_boxes
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
 
     run = Run.open(folder)
@@ -262,7 +262,8 @@ def _evaluate_model(
     views: int | None,
     out: Path | None,
 ) -> dict[str, Any]:
-    from show_attend_tell import load, terminal
+    from show_attend_tell import load
+    from show_attend_tell.cli import terminal
     from show_attend_tell.data.layouts import load_dataset
     from show_attend_tell.evaluation import evaluate_model, write_files
 

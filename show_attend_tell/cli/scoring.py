@@ -39,17 +39,17 @@ def show(
 
         sat show runs/soft
     """
-    from show_attend_tell import showing, terminal
-    from show_attend_tell.data import summary
+    from show_attend_tell.cli import showing, tables, terminal
+    from show_attend_tell.data.summary import summarise
 
     if facts := None if layout else showing.facts_of(what):
-        terminal.print_json(facts) if json else showing.print_facts(facts, terminal.console())
+        terminal.print_json(facts) if json else tables.print_facts(facts, terminal.console())
         return
-    found = summary.summarise(open_dataset(what, layout, pictures, all_captions))
+    found = summarise(open_dataset(what, layout, pictures, all_captions))
     if json:
         terminal.print_json(dataclasses.asdict(found))
     else:
-        summary.print_summary(found, terminal.console())
+        tables.print_summary(found, terminal.console())
 
 
 _READING, _SCORING, _COMPARING, _OUTPUT = "Reading", "Scoring", "Comparing", "Output"
@@ -174,7 +174,7 @@ def score(
 
         sat score captions.txt first.txt second.txt --metric cider --metric bleu-4
     """
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import score_tables, terminal
     from show_attend_tell.files import write_json_lines
     from show_attend_tell.scoring import files as reading
     from show_attend_tell.scoring import pairing, report
@@ -237,9 +237,9 @@ def score(
     if json:
         terminal.print_json({**report.facts(made), "references": people.source, "notes": notes})
     elif markdown:
-        terminal.print_line(report.markdown(made))
+        terminal.print_line(score_tables.markdown(made))
     else:
-        report.print_report(made, terminal.console())
+        score_tables.print_report(made, terminal.console())
 
 
 def _is_data_set(path: Path) -> bool:

@@ -104,7 +104,7 @@ def prepare(
 
         sat prepare my-photos features/mine --encoder efficientnet-lite0 --grid 14 --augmentations 4
     """
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.errors import counted
     from show_attend_tell.files import readable_size
 
@@ -204,7 +204,7 @@ def train(
         import torch
 
         from show_attend_tell.learning.trainer import train as learn
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
 
     if threads:
@@ -271,7 +271,7 @@ def average(
     """
     with needs("train"):
         from show_attend_tell.learning.average import average_runs
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
 
     words, where = average_runs(runs, out), terminal.plain(out)
     say = terminal.console(stderr=True)
@@ -324,7 +324,7 @@ def tune(
         from show_attend_tell.learning.recipe import load_recipe
     with needs("tune"):
         from show_attend_tell.learning import tuning
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
 
     if threads:

@@ -1,20 +1,13 @@
-"""A data set at a glance: what `sat show` counts and prints."""
+"""A data set at a glance: what `sat show` counts."""
 
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from show_attend_tell.data.layouts import SPLITS, Dataset, Example, missing_pictures
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
-from show_attend_tell.errors import counted, printable
 from show_attend_tell.files import sha256_of
 
 
@@ -138,94 +131,3 @@ def _end(path: Path) -> bytes:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - 1024))
         return stream.read()
-
-
-def print_summary(summary: Summary, console: Console) -> None:
-    """Print a summary for a person."""
-    pictures = sum(split.pictures for split in summary.splits)
-    captions = sum(split.captions for split in summary.splits)
-    title = Text.assemble(
-        (summary.layout, "bold"),
-        f"  {counted(pictures, 'picture')}, {counted(captions, 'caption')}",
-    )
-    for part in (title, _splits_table(summary), _facts(summary), _histogram(summary.lengths)):
-        console.print(Padding(part, (0, 0, 1, 1), expand=False))
-    for found, names in (
-        (f"Missing pictures: {summary.missing_pictures:,}", summary.first_missing),
-        (_groups("Equal pictures in different splits", summary.leaked_pictures)),
-        (_groups("Equal pictures under different names", summary.identical_pictures)),
-    ):
-        if names:
-            console.print(Text.assemble((" ! ", "bold yellow"), found))
-        for name in names:
-            console.print(Text(f"     {printable(name)}", "dim"), soft_wrap=True)
-    for note in summary.notes:
-        console.print(Text.assemble((" · ", "dim"), note), soft_wrap=True)
-
-
-def _splits_table(summary: Summary) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    table.add_column("split")
-    for column in ("pictures", "captions", "words", "unknown"):
-        table.add_column(column, justify="right")
-    for split in summary.splits:
-        counts = [f"{number:,}" for number in (split.pictures, split.captions, split.words)]
-        table.add_row(split.split, *counts, f"{split.unknown_share:.2%}")
-    return table
-
-
-def _facts(summary: Summary) -> Table:
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_column(style="dim")
-    table.add_row("captions per picture", _range(summary.captions_per_picture))
-    table.add_row("words per caption", _range(summary.words_per_caption))
-    chosen = summary.vocabulary_size - 2  # without <end> and <unk>
-    all_or = "all" if chosen == summary.word_types else f"the {chosen:,} most frequent"
-    table.add_row("vocabulary", f"{all_or} of {summary.word_types:,} different training words")
-    return table
-
-
-def _range(spread: Spread) -> str:
-    if spread.least == spread.most:
-        return f"{spread.most:,}"
-    return f"{spread.mean:.1f}, from {spread.least:,} to {spread.most:,}"
-
-
-def _histogram(lengths: dict[int, int]) -> Table:
-    """Bars of at most 16 rows; the last row takes the few captions that are very long."""
-    reached = zip(lengths, accumulate(lengths.values()), strict=True)
-    enough = 0.995 * sum(lengths.values())
-    usual = next(length for length, captions in reached if captions >= enough)
-    first = min(lengths)
-    step = -(-(usual - first + 1) // 15)
-    starts = range(first, usual + 1, step)
-    rows: Counter[int] = Counter()
-    for length, count in lengths.items():
-        rows[min((length - first) // step, len(starts))] += count
-
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(justify="right", style="dim")
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(justify="right", style="dim")
-    table.add_row("words", "", "captions")
-    for row, start in enumerate(starts):
-        label = str(start) if step == 1 else f"{start}–{start + step - 1}"
-        table.add_row(label, _bar(rows[row] / max(rows.values())), f"{rows[row]:,}")
-    if rows[len(starts)]:
-        last = rows[len(starts)]
-        table.add_row(f"over {starts[-1] + step - 1}", _bar(last / max(rows.values())), f"{last:,}")
-    return table
-
-
-def _bar(share: float) -> str:
-    """A bar of up to 40 characters, exact to an eighth of one; never empty for something.
-
-    >>> _bar(0.05)
-    '██'
-    """
-    eighths = round(share * 40 * 8) or (share > 0)
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-def _groups(what: str, groups: tuple[tuple[str, ...], ...]) -> tuple[str, list[str]]:
-    return f"{what}: {len(groups):,}", [" = ".join(group) for group in groups[:5]]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from show_attend_tell.cli import score_tables
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import BLEU, report, score_captions
 from show_attend_tell.scoring.metrics import meteor
@@ -380,7 +381,9 @@ def test_a_terminal_gets_drawn_tables_of_usual_width() -> None:
         training=["a man"],
     )
     out = io.StringIO()
-    report.print_report(made, Console(file=out, force_terminal=True, width=80, highlight=False))
+    score_tables.print_report(
+        made, Console(file=out, force_terminal=True, width=80, highlight=False)
+    )
     assert "╭" in out.getvalue()
     assert "…" not in out.getvalue()
     assert "[bold]second.jsonl" in out.getvalue()

@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 import show_attend_tell
 from show_attend_tell.errors import UserError
 from show_attend_tell.private import SWITCHES, open_to_others, uploader_folders
@@ -62,18 +58,6 @@ def examine(model: str | Path | None = None) -> list[Finding]:
 def is_well(findings: list[Finding]) -> bool:
     """Whether captions can be told; extras do not count."""
     return all(finding.works is not False for finding in findings)
-
-
-def print_findings(findings: list[Finding], console: Console) -> None:
-    """A line a finding, with its remedy below."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    signs = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}
-    for finding in findings:
-        found = escape(finding.found)
-        if finding.remedy:
-            found += f"\n[{'red' if finding.works is False else 'dim'}]{escape(finding.remedy)}[/]"
-        grid.add_row(signs[finding.works], f"[bold]{escape(finding.what)}[/]", found)
-    console.print(grid)
 
 
 def _python() -> Finding:

@@ -4,10 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.files import read_object, readable_size
 
@@ -19,17 +15,6 @@ def facts_of(folder: Path) -> dict[str, Any] | None:
     if (folder / "recipe.toml").exists():
         return _of_run(folder)
     return None
-
-
-def print_facts(facts: dict[str, Any], console: Console) -> None:
-    """One line a fact, nested ones below their name."""
-    grid = Table.grid(padding=(0, 3, 0, 0))
-    grid.add_column(style="dim")
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            value = "\n".join(f"{key}: {part}" for key, part in value.items())
-        grid.add_row(name, escape(str(value)))
-    console.print(grid)
 
 
 def _of_store(store: FeatureStore) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: messages, progress and tables."""
+"""Messages and progress in a terminal."""
 
 import json
 import os
@@ -17,7 +17,6 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from show_attend_tell.errors import UserError, counted, printable
@@ -236,65 +235,3 @@ class TuningProgress(TrainingProgress):
             )
         else:
             super().__call__(event)
-
-
-def print_scores(facts: dict[str, Any]) -> None:
-    """The table of `sat evaluate`."""
-    out = console()
-    search = facts["search"]
-    table = Table(
-        title=f"{facts['run']}, {facts['split']}: {counted(facts['pictures'], 'picture')}, "
-        f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
-        f"consensus {search['consensus']}, "
-        f"repetition penalty {search['repetition_penalty']:g}, views {search['views']}",
-        title_justify="left",
-    )
-    table.add_column("recipe")
-    table.add_column("brevity penalty")
-    bleu = [f"BLEU-{order}" for order in range(1, 5)]
-    meteor = ["METEOR"] if all("METEOR" in scores for scores in facts["scores"].values()) else []
-    for heading in (*bleu, *meteor):
-        table.add_column(heading, justify="right")
-    for recipe, scores in facts["scores"].items():
-        for penalty, name in (("nobp", "no"), ("bp", "yes")):
-            shown = [*(f"{one}-{penalty}" for one in bleu), *meteor]
-            values = (f"{100 * scores[metric]['value']:.2f}" for metric in shown)
-            table.add_row(recipe, name, *values)
-    out.print(table)
-    for recipe, scores in facts["scores"].items():
-        out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
-    out.print("by coco's recipe, with 95 % intervals:")
-    for name, score in facts["scores"]["coco"].items():
-        if not name.startswith("BLEU"):
-            low, value, high = (
-                f"{score[key]:.3f}" if name == "CIDEr-D" else f"{100 * score[key]:.2f}"
-                for key in ("low", "value", "high")
-            )
-            out.print(f"{name} {value} ({low} to {high})")
-    if "grounding" in facts:
-        _print_looking(facts["grounding"], facts["attention"], out)
-
-
-def _print_looking(grounding: dict[str, Any], attention: dict[str, Any], out: Console) -> None:
-    table = Table(title="where it looks while it tells a word with a box", title_justify="left")
-    for heading in ("", "model", "95 %", "even", "centre"):
-        table.add_column(heading, justify="right" if heading else "left")
-    titles = {"mass": "attention inside the boxes", "pointing": "most attended place inside"}
-    for name, title in titles.items():
-        score = grounding[name]
-        others = [grounding[f"{name}-{baseline}"]["value"] for baseline in ("even", "centre")]
-        table.add_row(
-            title,
-            f"{100 * score['value']:.1f} %",
-            f"{100 * score['low']:.1f} to {100 * score['high']:.1f}",
-            *(f"{100 * other:.1f} %" for other in others),
-        )
-    out.print(table)
-    out.print(f"[dim]{grounding['mass']['signature']}[/]", soft_wrap=True)
-    gates = ", ".join(f"{name} words {gate:.2f}" for name, gate in attention["gates"].items())
-    out.print(
-        f"entropy {attention['entropy']:.2f} nats a word (sharpness {attention['sharpness']:.2f}); "
-        f"{100 * attention['change']:.0f} % of the weight moves from word to word; two pictures "
-        f"share {100 * attention['likeness']:.0f} %\nmean gate: {gates}",
-        soft_wrap=True,
-    )
