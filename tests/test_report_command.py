@@ -92,7 +92,7 @@ def test_facts_are_of_this_run(world: World) -> None:
     assert facts.curves is not None
     assert [epoch for epoch, _ in facts.curves.dev] == [1, 2, 3, 4, 5, 6]
     assert facts.curves.best == world.run.meta["epoch"]
-    assert sum(group.count for group in facts.sureness.captions) == 12
+    assert sum(group.count for group in facts.calibration.captions) == 12
     assert facts.without_picture == 12
     assert facts.about["Data"] == "tiny, 12 pictures of dev"
 
@@ -104,7 +104,7 @@ def test_attention_is_described_by_its_weights_also_when_one_place_is_looked_at(
     assert gather(world.run, world.store, "dev", hard).attention.health.entropy > 0.01
 
 
-def test_sureness_of_the_next_word_is_the_decoder_s_step_by_step(world: World) -> None:
+def test_confidence_in_the_next_word_is_the_decoder_s_step_by_step(world: World) -> None:
     run, (row,) = world.run, world.store.rows("dev")[:1]
     sure, right = next_words(run, world.store, [row], lambda name, total: lambda done: None)
     words = run.vocabulary.encode(world.store.examples[row].captions[0])

@@ -77,8 +77,8 @@ def _of_run(folder: Path) -> dict[str, Any]:
     if (folder / "scores.json").exists():
         scores = read_object(folder / "scores.json", "remove it and run `sat evaluate` again")
         facts[f"scores on {scores['split']}"] = {
-            recipe: " ".join(f"{100 * table[f'BLEU-{n}-nobp']['value']:.2f}" for n in range(1, 5))
+            protocol: " ".join(f"{100 * table[f'BLEU-{n}-nobp']['value']:.2f}" for n in range(1, 5))
             + ", no brevity penalty"
-            for recipe, table in scores["scores"].items()
+            for protocol, table in scores["scores"].items()
         }
     return facts

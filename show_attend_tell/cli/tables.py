@@ -41,7 +41,7 @@ def print_findings(findings: list[Finding], console: Console) -> None:
 
 
 def print_models(models: list[dict[str, Any]], console: Console) -> None:
-    """What each model is, its scores by coco's recipe, and what its card says of licences."""
+    """Each model: what it is, its scores under the protocol coco, the licences on its card."""
     for model in models:
         scores = model["scores"]
         lines = [
@@ -157,21 +157,21 @@ def print_evaluation(facts: dict[str, Any], out: Console) -> None:
         f"repetition penalty {search['repetition_penalty']:g}, views {search['views']}",
         title_justify="left",
     )
-    table.add_column("recipe")
+    table.add_column("protocol")
     table.add_column("brevity penalty")
     bleu = [f"BLEU-{order}" for order in range(1, 5)]
     meteor = ["METEOR"] if all("METEOR" in scores for scores in facts["scores"].values()) else []
     for heading in (*bleu, *meteor):
         table.add_column(heading, justify="right")
-    for recipe, scores in facts["scores"].items():
+    for protocol, scores in facts["scores"].items():
         for penalty, name in (("nobp", "no"), ("bp", "yes")):
             shown = [*(f"{one}-{penalty}" for one in bleu), *meteor]
             values = (f"{100 * scores[metric]['value']:.2f}" for metric in shown)
-            table.add_row(recipe, name, *values)
+            table.add_row(protocol, name, *values)
     out.print(table)
-    for recipe, scores in facts["scores"].items():
-        out.print(f"[dim]{recipe}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
-    out.print("by coco's recipe, with 95 % intervals:")
+    for protocol, scores in facts["scores"].items():
+        out.print(f"[dim]{protocol}: {scores['BLEU-4-nobp']['signature']}[/]", soft_wrap=True)
+    out.print("protocol coco, with 95 % intervals:")
     for name, score in facts["scores"]["coco"].items():
         if not name.startswith("BLEU"):
             low, value, high = (
@@ -180,11 +180,11 @@ def print_evaluation(facts: dict[str, Any], out: Console) -> None:
             )
             out.print(f"{name} {value} ({low} to {high})")
     if "grounding" in facts:
-        _print_looking(facts["grounding"], facts["attention"], out)
+        _print_attention(facts["grounding"], facts["attention"], out)
 
 
-def _print_looking(grounding: dict[str, Any], attention: dict[str, Any], out: Console) -> None:
-    table = Table(title="where it looks while it tells a word with a box", title_justify="left")
+def _print_attention(grounding: dict[str, Any], attention: dict[str, Any], out: Console) -> None:
+    table = Table(title="where it looks at a word with a box", title_justify="left")
     for heading in ("", "model", "95 %", "even", "centre"):
         table.add_column(heading, justify="right" if heading else "left")
     titles = {"mass": "attention inside the boxes", "pointing": "most attended place inside"}

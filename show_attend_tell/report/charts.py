@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from show_attend_tell.drawing.page import escaped
 from show_attend_tell.report.facts import Points
-from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Bin
 
 REPORT_STYLE = files("show_attend_tell.report").joinpath("report.css").read_text("utf-8")
 
@@ -103,9 +103,9 @@ def lines(
     *,
     x_label: str,
     y: tuple[float, float],
-    mark: tuple[float, str] | None = None,
+    marker: tuple[float, str] | None = None,
 ) -> str:
-    """Lines over epochs or words, each with its name at its end; `mark` is an upright line."""
+    """Lines over epochs or words, each with its name at its end; `marker` is an upright line."""
     first = min(line.points[0][0] for line in drawn)
     last = max(line.points[-1][0] for line in drawn)
     if first == last:
@@ -115,13 +115,13 @@ def lines(
     longest = max(len(line.name) for line in drawn)
     frame = _Frame((first, last), y, right=14 + LETTER * longest)
     parts = [frame.grid(x_label, ticks(first, last, most=7, whole=True))]
-    if mark:
-        x = frame.across(mark[0])
+    if marker:
+        x = frame.across(marker[0])
         side = "end" if x > WIDTH / 2 else "start"
         parts.append(
-            f'<path class="mark" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
-            f'<text class="marked" x="{x + (-5 if side == "end" else 5):.1f}" y="{TOP + 8}" '
-            f'text-anchor="{side}">{escaped(mark[1])}</text>'
+            f'<path class="marker" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
+            f'<text class="marker-label" x="{x + (-5 if side == "end" else 5):.1f}" y="{TOP + 8}" '
+            f'text-anchor="{side}">{escaped(marker[1])}</text>'
         )
     for line in drawn:
         kept = [(a, min(max(b, y[0]), y[1])) for a, b in line.points]
@@ -161,11 +161,11 @@ def columns(
     return _svg(title, summary, "".join(parts))
 
 
-def reliability_diagram(title: str, summary: str, groups: Sequence[Group]) -> str:
+def reliability_diagram(title: str, summary: str, bins: Sequence[Bin]) -> str:
     """How often right, by confidence; a dot's area is the number of words behind it."""
     frame = _Frame((0, 1), (0, 1), right=22, height=320)
-    most = max(group.count for group in groups)
-    path = "L".join(frame.at(group.sure, group.worth) for group in groups)
+    most = max(one.count for one in bins)
+    path = "L".join(frame.at(one.confidence, one.outcome) for one in bins)
     parts = [
         frame.grid("probability of the likeliest word", ticks(0, 1, most=5), ".0%", ".0%"),
         f'<path class="ideal" d="M{frame.at(0, 0)}L{frame.at(1, 1)}"/>',
@@ -173,33 +173,34 @@ def reliability_diagram(title: str, summary: str, groups: Sequence[Group]) -> st
         "under-confident</text>",
         f'<text class="quiet" x="{frame.across(0.96):.1f}" y="{frame.down(0.1):.1f}" '
         'text-anchor="end">over-confident</text>',
-        f'<path class="line told" d="M{path}"/>',
+        f'<path class="line generated" d="M{path}"/>',
     ]
-    for group in groups:
-        x, y = frame.at(group.sure, group.worth).split()
-        radius = 3 + 8 * math.sqrt(group.count / most)
+    for one in bins:
+        x, y = frame.at(one.confidence, one.outcome).split()
+        radius = 3 + 8 * math.sqrt(one.count / most)
         parts.append(
-            f'<circle class="told" cx="{x}" cy="{y}" r="{radius:.1f}">'
-            f"<title>{group.count:,} words: confidence {group.sure:.1%}, right {group.worth:.1%}"
+            f'<circle class="generated" cx="{x}" cy="{y}" r="{radius:.1f}">'
+            f"<title>{one.count:,} words: confidence {one.confidence:.1%}, right {one.outcome:.1%}"
             "</title></circle>"
         )
     return _svg(title, summary, "".join(parts), height=320)
 
 
-def worth_by_confidence(title: str, summary: str, groups: Sequence[Group], form: str) -> str:
+def score_by_confidence(title: str, summary: str, bins: Sequence[Bin], form: str) -> str:
     """Mean score of captions, from the tenth of lowest confidence to that of highest."""
-    top = max(group.worth for group in groups) or 1.0
-    frame = _Frame((0.4, len(groups) + 0.6), (0, top * 1.15), height=320)
+    top = max(one.outcome for one in bins) or 1.0
+    frame = _Frame((0.4, len(bins) + 0.6), (0, top * 1.15), height=320)
     width = (frame.across(1) - frame.across(0)) * 0.78
     base = frame.down(0)
     parts = [frame.grid("confidence, from the lowest tenth to the highest", ())]
-    for place, group in enumerate(groups, start=1):
-        x, y = frame.across(place), frame.down(group.worth)
+    for place, one in enumerate(bins, start=1):
+        x, y = frame.across(place), frame.down(one.outcome)
         parts.append(
-            f'<rect class="told" x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" '
+            f'<rect class="generated" x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" '
             f'height="{base - y:.1f}"/><text class="quiet" x="{x:.1f}" y="{y - 5:.1f}" '
-            f'text-anchor="middle">{group.worth:{form}}</text>'
-            f'<text x="{x:.1f}" y="{base + 16:.1f}" text-anchor="middle">{group.sure:.2f}</text>'
+            f'text-anchor="middle">{one.outcome:{form}}</text>'
+            f'<text x="{x:.1f}" y="{base + 16:.1f}" text-anchor="middle">'
+            f"{one.confidence:.2f}</text>"
         )
     return _svg(title, summary, "".join(parts), height=320)
 
@@ -236,13 +237,13 @@ def panel(title: str, explained: str, svg: str) -> str:
     return f'<div class="panel"><h3>{title}</h3><p class="sub">{explained}</p>{svg}</div>'
 
 
-def dumbbell(told: float, said: float, most: float) -> str:
+def dumbbell(generated: float, reference: float, most: float) -> str:
     """Two numbers as dots on one line, for a cell of a table that has both in words."""
-    a, b = (6 + 108 * math.sqrt(value / most) for value in (told, said))
+    a, b = (6 + 108 * math.sqrt(value / most) for value in (generated, reference))
     return (
         '<svg class="dumbbell" viewBox="0 0 120 14" aria-hidden="true">'
-        f'<path class="bar" d="M{a:.1f} 7H{b:.1f}"/><circle class="said" cx="{b:.1f}" cy="7" '
-        f'r="4.5"/><circle class="told" cx="{a:.1f}" cy="7" r="4.5"/></svg>'
+        f'<path class="bar" d="M{a:.1f} 7H{b:.1f}"/><circle class="reference" cx="{b:.1f}" cy="7" '
+        f'r="4.5"/><circle class="generated" cx="{a:.1f}" cy="7" r="4.5"/></svg>'
     )
 
 

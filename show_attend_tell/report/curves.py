@@ -35,7 +35,7 @@ def _losses(curves: Curves) -> str:
     # The first steps fall from the logarithm of the vocabulary; they would press the rest flat.
     top = sorted(nats)[int(0.97 * len(nats))] + 0.2
     training = [point for point in curves.training if point[1] <= top]
-    named = (("training", training, "quiet"), ("dev", curves.dev, "told"))
+    named = (("training", training, "quiet"), ("dev", curves.dev, "generated"))
     dev = dict(curves.dev)
     drawn = charts.lines(
         "Loss by epoch",
@@ -45,7 +45,7 @@ def _losses(curves: Curves) -> str:
         [Line(name, points, kind, dotted=name == "dev") for name, points, kind in named if points],
         x_label="epoch",
         y=(min(nats) - 0.1, top),
-        mark=_kept(curves),
+        marker=_kept(curves),
     )
     kept = f" The kept epoch has {dev[curves.best]:.3f}." if curves.best in dev else ""
     return panel("Loss", f"Nats a word, teacher-forced.{kept}", drawn)
@@ -64,7 +64,7 @@ def _scores(curves: Curves) -> str:
         ],
         x_label="epoch",
         y=(0, 100 * max(y for points in curves.scores.values() for _, y in points) * 1.15),
-        mark=_kept(curves),
+        marker=_kept(curves),
     )
     return panel("BLEU on dev", "In percent, of captions generated after every epoch.", drawn)
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from show_attend_tell.captioning.caption import Caption
 from show_attend_tell.scoring import Diversity, Score
-from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Bin
 from show_attend_tell.scoring.analysis.health import Health, Moment
 from show_attend_tell.scoring.analysis.usage import WordUse
 
@@ -84,8 +84,8 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Sureness:
-    """Whether the model's confidence is earned.
+class Calibration:
+    """How well the model's confidence matches what comes of it.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ class Sureness:
         Of confidence and score over captions; None where it has no meaning.
     """
 
-    words: Sequence[Group]
-    captions: Sequence[Group]
+    words: Sequence[Bin]
+    captions: Sequence[Bin]
     correlation: float | None
 
 
@@ -123,7 +123,7 @@ class Facts:
         How many captions there are, and of how many the picture is not there any more.
     words
         From the most over-used to the most under-used.
-    told, said
+    generated, references
         How varied the captions and the references are.
     grounding
         Scores of `measure_grounding`; empty without boxes.
@@ -140,8 +140,8 @@ class Facts:
     pictures: int
     without_picture: int
     words: Sequence[WordUse]
-    told: Diversity
-    said: Diversity
+    generated: Diversity
+    references: Diversity
     attention: Attention
-    sureness: Sureness
+    calibration: Calibration
     grounding: Mapping[str, Score]

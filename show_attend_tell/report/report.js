@@ -2,7 +2,7 @@ const gallery = document.getElementById("gallery");
 const items = [...gallery.children];
 const wanted = document.getElementById("wanted");
 const order = document.getElementById("order");
-const texts = items.map((item) => [...item.querySelectorAll(".told-text, .people li")]
+const texts = items.map((item) => [...item.querySelectorAll(".generated-text, .people li")]
   .map((part) => part.textContent.toLowerCase()).join(" "));
 wanted.form.addEventListener("submit", (event) => event.preventDefault());
 wanted.addEventListener("input", () => {

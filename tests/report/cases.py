@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from show_attend_tell.report.facts import Attention, Curves, Entry, Facts, Shown, Sureness
+from show_attend_tell.report.facts import Attention, Calibration, Curves, Entry, Facts, Shown
 from show_attend_tell.scoring import Score, measure_diversity
-from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Bin
 from show_attend_tell.scoring.analysis.health import Health, Moment
 from show_attend_tell.scoring.analysis.usage import compare_words
 from tests.drawing.cases import caption_of, with_metadata
 
-TOLD = ["a dog runs", "two men <b>sit</b>", "a zebra & a man"]
-SAID = ["a brown dog runs .", "two men sit on a bench", "a horse in a field"]
+GENERATED = ["a dog runs", "two men <b>sit</b>", "a zebra & a man"]
+REFERENCES = ["a brown dog runs .", "two men sit on a bench", "a horse in a field"]
 
 
 def score(name: str, value: float) -> Score:
@@ -31,13 +31,13 @@ def entries() -> list[Entry]:
     return [
         Entry(
             id=f"{place}<i>.jpg",
-            caption=told,
-            references=(said, "something else"),
+            caption=caption,
+            references=(reference, "something else"),
             scores={"CIDEr-D": 0.1234 + place, "ROUGE-L": 0.25},
             confidence=0.3 + 0.1 * place,
             thumbnail=None if place == 2 else thumbnail(),
         )
-        for place, (told, said) in enumerate(zip(TOLD, SAID, strict=True))
+        for place, (caption, reference) in enumerate(zip(GENERATED, REFERENCES, strict=True))
     ]
 
 
@@ -74,9 +74,9 @@ def facts_of(**changes: object) -> Facts:
         gallery=gallery,
         pictures=3,
         without_picture=1,
-        words=compare_words(TOLD, SAID),
-        told=measure_diversity(TOLD, training=["a dog runs"]),
-        said=measure_diversity(SAID),
+        words=compare_words(GENERATED, REFERENCES),
+        generated=measure_diversity(GENERATED, training=["a dog runs"]),
+        references=measure_diversity(REFERENCES),
         attention=Attention(
             health=Health(9, 1.23, 0.4, 0.56, 0.78, {"content": 0.81, "function": 0.34}),
             moments=[
@@ -87,9 +87,9 @@ def facts_of(**changes: object) -> Facts:
             coverage=np.array([[0.11, 0.22], [0.33, 0.44]]),
             gates={"dog": 0.97, "man": 0.6, "a": 0.12},
         ),
-        sureness=Sureness(
-            words=[Group(30, 0.25, 0.2), Group(10, 0.75, 0.9)],
-            captions=[Group(2, 0.3, 0.4), Group(1, 0.5, 1.9)],
+        calibration=Calibration(
+            words=[Bin(30, 0.25, 0.2), Bin(10, 0.75, 0.9)],
+            captions=[Bin(2, 0.3, 0.4), Bin(1, 0.5, 1.9)],
             correlation=0.42,
         ),
         grounding={

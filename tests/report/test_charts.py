@@ -7,7 +7,7 @@ import pytest
 
 from show_attend_tell.report import charts
 from show_attend_tell.report.charts import Line
-from show_attend_tell.scoring.analysis.calibration import Group
+from show_attend_tell.scoring.analysis.calibration import Bin
 
 
 def points(path: str) -> list[tuple[float, float]]:
@@ -15,9 +15,9 @@ def points(path: str) -> list[tuple[float, float]]:
 
 
 def test_a_line_rises_with_its_numbers_and_keeps_within_the_drawing() -> None:
-    line = Line("x", [(1, 0), (2, 5), (3, 10)], "told")
+    line = Line("x", [(1, 0), (2, 5), (3, 10)], "generated")
     drawn = charts.lines("t", "s", [line], x_label="epoch", y=(0, 10))
-    (path,) = re.findall(r'class="line told" d="([^"]+)"', drawn)
+    (path,) = re.findall(r'class="line generated" d="([^"]+)"', drawn)
     (x0, y0), (x1, y1), (x2, y2) = points(path)
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.11)
     assert y0 - y1 == pytest.approx(y1 - y2, abs=0.11)
@@ -28,23 +28,31 @@ def test_a_line_rises_with_its_numbers_and_keeps_within_the_drawing() -> None:
 
 def test_labels_of_lines_that_end_together_lie_apart() -> None:
     drawn = charts.lines(
-        "t", "s", [Line(name, [(1, 1), (2, 1)], "told") for name in "abc"], x_label="", y=(0, 2)
+        "t",
+        "s",
+        [Line(name, [(1, 1), (2, 1)], "generated") for name in "abc"],
+        x_label="",
+        y=(0, 2),
     )
     heights = sorted(
-        float(y) for y in re.findall(r'class="name told" x="[^"]+" y="([^"]+)"', drawn)
+        float(y) for y in re.findall(r'class="name generated" x="[^"]+" y="([^"]+)"', drawn)
     )
     assert np.diff(heights).min() >= charts.LABEL_HEIGHT - 0.11
 
 
 @pytest.mark.parametrize("only", [[(3, 2.5)], [(1, 2.5), (1, 2.5)]])
 def test_a_single_point_is_drawn(only: list[tuple[float, float]]) -> None:
-    drawn = charts.lines("t", "s", [Line("x", only, "told", dotted=True)], x_label="", y=(0, 3))
+    drawn = charts.lines(
+        "t", "s", [Line("x", only, "generated", dotted=True)], x_label="", y=(0, 3)
+    )
     assert "nan" not in drawn
-    assert 'class="dot told"' in drawn
+    assert 'class="dot generated"' in drawn
 
 
 def test_columns_are_as_high_as_their_shares() -> None:
-    drawn = charts.columns("t", "s", {"told": {3: 0.2}, "said": {3: 0.1, 5: 0.4}}, x_label="")
+    drawn = charts.columns(
+        "t", "s", {"generated": {3: 0.2}, "reference": {3: 0.1, 5: 0.4}}, x_label=""
+    )
     heights = {
         title: float(height)
         for height, title in re.findall(r'height="([\d.]+)"><title>([^<]+)<', drawn)
@@ -65,25 +73,25 @@ def test_a_map_of_equal_places_has_one_colour() -> None:
     assert len(set(re.findall(r'fill="(#\w+)"', charts.heat_map("t", "s", np.ones((2, 3)))))) == 1
 
 
-def test_a_group_as_sure_as_right_lies_on_the_diagonal() -> None:
-    drawn = charts.reliability_diagram("t", "s", [Group(5, 0.25, 0.25), Group(5, 0.75, 0.75)])
+def test_a_calibrated_bin_lies_on_the_diagonal() -> None:
+    drawn = charts.reliability_diagram("t", "s", [Bin(5, 0.25, 0.25), Bin(5, 0.75, 0.75)])
     (ideal,) = re.findall(r'class="ideal" d="([^"]+)"', drawn)
     (x0, y0), (x1, y1) = points(ideal)
-    for x, y in re.findall(r'<circle class="told" cx="([\d.]+)" cy="([\d.]+)"', drawn):
+    for x, y in re.findall(r'<circle class="generated" cx="([\d.]+)" cy="([\d.]+)"', drawn):
         share = (float(x) - x0) / (x1 - x0)
         assert float(y) == pytest.approx(y0 + share * (y1 - y0), abs=0.11)
 
 
 def test_scores_of_zero_make_columns_without_height() -> None:
-    drawn = charts.worth_by_confidence("t", "s", [Group(1, 0.5, 0.0)], ".2f")
+    drawn = charts.score_by_confidence("t", "s", [Bin(1, 0.5, 0.0)], ".2f")
     assert 'height="0.0"' in drawn
 
 
 def test_captions_of_one_length_are_one_column() -> None:
-    drawn = charts.columns("t", "s", {"told": {7: 1.0}, "said": {7: 1.0}}, x_label="")
+    drawn = charts.columns("t", "s", {"generated": {7: 1.0}, "reference": {7: 1.0}}, x_label="")
     assert ">7</text>" in drawn
 
 
 def test_a_line_of_zeros_on_an_axis_of_zeros_is_drawn() -> None:
-    drawn = charts.lines("t", "s", [Line("x", [(1, 0), (2, 0)], "told")], x_label="", y=(0, 0))
-    assert 'class="line told"' in drawn
+    drawn = charts.lines("t", "s", [Line("x", [(1, 0), (2, 0)], "generated")], x_label="", y=(0, 0))
+    assert 'class="line generated"' in drawn

@@ -49,7 +49,7 @@ def test_the_curves_suit_every_screen_and_reader(width: int, scheme: str, tmp_pa
 
 
 def shown(report: Any) -> list[str]:
-    items = report.locator("#gallery > li:not([hidden]) .told-text")
+    items = report.locator("#gallery > li:not([hidden]) .generated-text")
     return [text.split()[1] for text in items.all_text_contents()]
 
 
@@ -65,7 +65,7 @@ def test_the_gallery_is_searched_by_words_of_captions_and_references(report: Any
 def test_the_gallery_is_ordered_as_asked(report: Any) -> None:
     report.get_by_label("Order").select_option("-score")
     assert shown(report) == ["zebra", "men", "dog"]
-    report.get_by_label("Order").select_option("sure")
+    report.get_by_label("Order").select_option("confidence")
     assert shown(report) == ["dog", "men", "zebra"]
 
 

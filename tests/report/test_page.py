@@ -165,5 +165,5 @@ def test_one_picture_and_one_word_make_a_page_too() -> None:
 
 
 def test_captions_longer_than_any_reference_are_in_the_histogram() -> None:
-    source = report_page(facts_of(told=measure_diversity(["a " * 30])))
+    source = report_page(facts_of(generated=measure_diversity(["a " * 30])))
     assert "<title>30: 100.0%</title>" in source

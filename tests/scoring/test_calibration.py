@@ -1,4 +1,4 @@
-"""Calibration: a model that is as sure as it is right has no error, and ranks are Spearman's."""
+"""Calibration: a calibrated model has no error, and ranks are Spearman's."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,14 @@ from show_attend_tell.scoring.analysis.calibration import (
 )
 
 
-def test_a_model_as_sure_as_it_is_right_has_no_error() -> None:
+def test_a_calibrated_model_has_no_error() -> None:
     probabilities = np.repeat([0.25, 0.75], 400)
     hits = np.tile([1, 0, 0, 0], 100).tolist() + np.tile([1, 1, 1, 0], 100).tolist()
     groups = reliability(probabilities, hits)
-    assert [(g.count, g.sure, g.worth) for g in groups] == [(400, 0.25, 0.25), (400, 0.75, 0.75)]
+    assert [(g.count, g.confidence, g.outcome) for g in groups] == [
+        (400, 0.25, 0.25),
+        (400, 0.75, 0.75),
+    ]
     assert calibration_error(groups) == 0
 
 
@@ -26,7 +29,7 @@ def test_the_error_weighs_bins_by_their_number() -> None:
 
 def test_certainty_belongs_to_the_last_bin_and_nothing_is_lost() -> None:
     groups = reliability([0.0, 1.0, 1.0], [0, 1, 1])
-    assert [(g.count, g.sure) for g in groups] == [(1, 0.0), (2, 1.0)]
+    assert [(g.count, g.confidence) for g in groups] == [(1, 0.0), (2, 1.0)]
 
 
 def test_fewer_captions_than_groups_are_a_group_each() -> None:

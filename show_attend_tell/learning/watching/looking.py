@@ -19,16 +19,16 @@ from show_attend_tell.data.pictures import Preprocessing, crop_of
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning.run import Run
-from show_attend_tell.scoring.analysis.grounding import Look
-from show_attend_tell.scoring.analysis.health import Watched
+from show_attend_tell.scoring.analysis.grounding import GroundedWord
+from show_attend_tell.scoring.analysis.health import AttendedCaption
 
 
 @dataclass(frozen=True)
 class Looking:
     """What was seen of the attention: words with boxes, and all words."""
 
-    looks: list[Look]
-    told: list[Watched]
+    looks: list[GroundedWord]
+    told: list[AttendedCaption]
 
 
 @torch.inference_mode()
@@ -56,7 +56,9 @@ def look_at_boxes(
             weights = lesson.alphas[0].double().numpy()  # (words and end, L)
             spoken = tokenise(caption["text"], punctuation=run.vocabulary.punctuation)
             gates = lesson.gates[0].double().numpy()
-            looking.told.append(Watched(spoken, weights[: len(spoken)], gates[: len(spoken)]))
+            looking.told.append(
+                AttendedCaption(spoken, weights[: len(spoken)], gates[: len(spoken)])
+            )
             steps = steps_of_words(caption["text"], run.vocabulary)
             for phrase in caption["phrases"]:
                 shares = boxes_as_seen(
@@ -66,7 +68,7 @@ def look_at_boxes(
                 )
                 for word in range(*phrase["words"]):
                     looking.looks.extend(
-                        Look(example.id, weights[step].reshape(store.index.grid), shares)
+                        GroundedWord(example.id, weights[step].reshape(store.index.grid), shares)
                         for step in steps[word]
                     )
     return looking

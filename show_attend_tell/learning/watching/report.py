@@ -24,7 +24,7 @@ from show_attend_tell.learning.evaluate import Evaluation, evaluate
 from show_attend_tell.learning.run import BEST, Run
 from show_attend_tell.learning.watching import history
 from show_attend_tell.learning.watching.looking import look_at_boxes
-from show_attend_tell.report.facts import Attention, Entry, Facts, Shown, Sureness
+from show_attend_tell.report.facts import Attention, Calibration, Entry, Facts, Shown
 from show_attend_tell.scoring import measure_diversity
 from show_attend_tell.scoring.analysis.calibration import (
     by_confidence,
@@ -33,7 +33,7 @@ from show_attend_tell.scoring.analysis.calibration import (
 )
 from show_attend_tell.scoring.analysis.grounding import measure_grounding
 from show_attend_tell.scoring.analysis.health import (
-    Watched,
+    AttendedCaption,
     coverage,
     gates_of_words,
     measure_health,
@@ -114,10 +114,10 @@ def gather(
         pictures=len(rows),
         without_picture=missing,
         words=compare_words(evaluation.captions.values(), said),
-        told=measure_diversity(evaluation.captions.values(), training=taught),
-        said=measure_diversity(said),
+        generated=measure_diversity(evaluation.captions.values(), training=taught),
+        references=measure_diversity(said),
         attention=_attention(run, evaluation),
-        sureness=Sureness(
+        calibration=Calibration(
             words=reliability(*next_words(run, store, rows, stage)),
             captions=by_confidence(confidences, worth),
             correlation=rank_correlation(confidences, worth),
@@ -239,7 +239,7 @@ def _thumbnail(path: Path) -> str | None:
 def _attention(run: Run, evaluation: Evaluation) -> Attention:
     """Of α itself, also where the search looked at one place of it."""
     watched = [
-        Watched(
+        AttendedCaption(
             run.vocabulary.decode(told.words),
             told.attention.astype(np.float64),
             told.gates.astype(np.float64),

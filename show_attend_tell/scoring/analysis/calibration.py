@@ -1,4 +1,4 @@
-"""Whether a model is as sure as it is right, and whether what it is sure of is better."""
+"""Calibration: whether confidence matches accuracy, and whether confident captions score higher."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,49 +10,49 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Things of which a model was about equally sure.
+class Bin:
+    """Predictions of about equal confidence.
 
     Parameters
     ----------
-    sure
-        Mean probability or confidence.
-    worth
-        What came of them: the share that was right, or a mean score.
+    confidence
+        Its mean.
+    outcome
+        The share that was right, or the mean score.
     """
 
     count: int
-    sure: float
-    worth: float
+    confidence: float
+    outcome: float
 
 
-def reliability(probabilities: ArrayLike, hits: ArrayLike, bins: int = 10) -> list[Group]:
-    """Group by probability, in bins of equal width; empty ones are left out.
+def reliability(probabilities: ArrayLike, hits: ArrayLike, bins: int = 10) -> list[Bin]:
+    """Bin by probability, in bins of equal width; empty ones are left out.
 
     >>> reliability([0.1, 0.62, 0.68, 1.0], [0, 1, 0, 1], bins=2)  # doctest: +ELLIPSIS
-    [Group(count=1, sure=0.1, worth=0.0), Group(count=3, sure=0.766..., worth=0.666...)]
+    [Bin(count=1, confidence=0.1, outcome=0.0), Bin(count=3, confidence=0.766..., outcome=0.666...)]
     """
-    sure, right = np.asarray(probabilities, dtype=float), np.asarray(hits, dtype=float)
-    at = np.minimum((sure * bins).astype(int), bins - 1)
-    return [_group(sure[at == i], right[at == i]) for i in range(bins) if (at == i).any()]
+    confidence, right = np.asarray(probabilities, dtype=float), np.asarray(hits, dtype=float)
+    at = np.minimum((confidence * bins).astype(int), bins - 1)
+    return [_bin(confidence[at == i], right[at == i]) for i in range(bins) if (at == i).any()]
 
 
-def calibration_error(groups: Sequence[Group]) -> float:
-    """How far sureness and truth are apart, over all things: the expected calibration error."""
-    total = sum(group.count for group in groups)
-    return sum(group.count * abs(group.sure - group.worth) for group in groups) / max(total, 1)
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Expected calibration error: mean distance of confidence and accuracy, weighted by count."""
+    total = sum(one.count for one in bins)
+    return sum(one.count * abs(one.confidence - one.outcome) for one in bins) / max(total, 1)
 
 
-def by_confidence(confidences: ArrayLike, scores: ArrayLike, groups: int = 10) -> list[Group]:
-    """Groups as equal in number as can be, from the least sure to the surest.
+def by_confidence(confidences: ArrayLike, scores: ArrayLike, groups: int = 10) -> list[Bin]:
+    """Bins of equal count, or nearly, from the lowest confidence to the highest.
 
     >>> by_confidence([0.9, 0.1, 0.5, 0.3], [4, 1, 3, 2], groups=2)
-    [Group(count=2, sure=0.2, worth=1.5), Group(count=2, sure=0.7, worth=3.5)]
+    [Bin(count=2, confidence=0.2, outcome=1.5), Bin(count=2, confidence=0.7, outcome=3.5)]
     """
-    sure, worth = np.asarray(confidences, dtype=float), np.asarray(scores, dtype=float)
-    order = np.argsort(sure, kind="stable")
+    confidence, outcome = np.asarray(confidences, dtype=float), np.asarray(scores, dtype=float)
+    order = np.argsort(confidence, kind="stable")
     parts = np.array_split(order, groups)
-    return [_group(sure[part], worth[part]) for part in parts if len(part)]
+    return [_bin(confidence[part], outcome[part]) for part in parts if len(part)]
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float | None:
@@ -66,8 +66,8 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> float | None:
     return float((apart[0] * apart[1]).sum() / scale) if scale else None
 
 
-def _group(sure: Floats, worth: Floats) -> Group:
-    return Group(len(sure), float(sure.mean()), float(worth.mean()))
+def _bin(confidence: Floats, outcome: Floats) -> Bin:
+    return Bin(len(confidence), float(confidence.mean()), float(outcome.mean()))
 
 
 def _ranks(values: ArrayLike) -> Floats:

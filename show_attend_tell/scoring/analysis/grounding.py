@@ -1,4 +1,4 @@
-"""Where a model looks while it says a word, against boxes that people drew round what it names.
+"""Where a model looks at each word, against boxes that people drew around what the word names.
 
 Two questions of every word: what share of the attention lies in the boxes (mass), and does the most
 attended place lie in one (the pointing game). Attention spread evenly, and attention that always
@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Look:
-    """One word: the attention that told it, and the boxes of what it names.
+class GroundedWord:
+    """One word: the attention that generated it, and the boxes of what it names.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class Look:
     boxes: Floats
 
 
-def measure_grounding(looks: Sequence[Look]) -> dict[str, Measured]:
+def measure_grounding(grounded: Sequence[GroundedWord]) -> dict[str, Measured]:
     """Mass and pointing, each also for even and for central attention; means over words.
 
     Words whose boxes the encoder did not see at all are left out and counted in the signature.
     """
-    seen = [(look, covered(look.boxes, look.weights.shape)) for look in looks]
+    seen = [(word, covered(word.boxes, word.weights.shape)) for word in grounded]
     seen = sorted(((a, b) for a, b in seen if b.any()), key=lambda pair: pair[0].picture)
     if not seen:
         raise UserError("score.empty", "no word of these captions has a box within the picture")
@@ -49,12 +49,12 @@ def measure_grounding(looks: Sequence[Look]) -> dict[str, Measured]:
     ids = []
     for picture, words in groupby(seen, key=lambda pair: pair[0].picture):
         ids.append(picture)
-        found = [_answers(look, inside) for look, inside in words]
+        found = [_answers(word, inside) for word, inside in words]
         for name in found[0]:
             answers.setdefault(name, []).append((sum(one[name] for one in found), len(found)))
-    rows, columns = looks[0].weights.shape
+    rows, columns = grounded[0].weights.shape
     signature = (
-        f"n:{len(ids)}|words:{len(seen)}|outside:{len(looks) - len(seen)}|grid:{rows}x{columns}"
+        f"n:{len(ids)}|words:{len(seen)}|outside:{len(grounded) - len(seen)}|grid:{rows}x{columns}"
         f"|v:{SIGNATURE_VERSION}"
     )
     return {
@@ -84,12 +84,12 @@ def covered(boxes: Floats, grid: tuple[int, ...]) -> Floats:
     return np.asarray(areas * (rows * columns))
 
 
-def _answers(look: Look, inside: Floats) -> dict[str, float]:
-    rows, columns = grid = look.weights.shape
+def _answers(word: GroundedWord, inside: Floats) -> dict[str, float]:
+    rows, columns = grid = word.weights.shape
     even = np.full(grid, 1 / (rows * columns))
     centre = np.outer(_middle(rows), _middle(columns))
-    weightings = {"": look.weights, "-even": even, "-centre": centre}
-    hits = _centres_inside(look.boxes, grid)
+    weightings = {"": word.weights, "-even": even, "-centre": centre}
+    hits = _centres_inside(word.boxes, grid)
     answers = {f"mass{name}": float((w * inside).sum()) for name, w in weightings.items()}
     # Among equally attended places one is taken by lot: the mean is what to expect.
     pointing = {f"pointing{n}": float(hits[w == w.max()].mean()) for n, w in weightings.items()}

@@ -1,6 +1,6 @@
 """Whether attention is alive: how sharp it is, how it moves, and when the gate opens.
 
-A model can tell fair captions with attention that never moves; no score of text would show it.
+A model can generate fair captions with attention that never moves; no score of text shows it.
 """
 
 from collections import defaultdict
@@ -30,8 +30,8 @@ FUNCTION_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Watched:
-    """One caption: its words, the attention over L places that told each, and the gates.
+class AttendedCaption:
+    """One caption: its words, the attention over L places at each, and the gates.
 
     Parameters
     ----------
@@ -89,20 +89,20 @@ class Moment:
     gate: float
 
 
-def measure_health(captions: Iterable[Watched]) -> Health:
-    """Describe the attention of captions told or taught."""
+def measure_health(captions: Iterable[AttendedCaption]) -> Health:
+    """Describe the attention of captions, generated or teacher-forced."""
     captions = list(captions)
-    weights = np.concatenate([told.weights for told in captions])  # (all words, L)
+    weights = np.concatenate([caption.weights for caption in captions])  # (all words, L)
     entropy = _entropy(weights)
-    moves = [_moved(told.weights[:-1], told.weights[1:]) for told in captions]
+    moves = [_moved(caption.weights[:-1], caption.weights[1:]) for caption in captions]
     # Each caption beside the next one, for as many words as both have.
     apart = [
         _moved(one.weights[: len(other.weights)], other.weights[: len(one.weights)])
         for one, other in pairwise(captions)
     ]
     gates: dict[str, list[float]] = defaultdict(list)
-    for told in captions:
-        for word, gate in zip(told.words, told.gates.tolist(), strict=True):
+    for caption in captions:
+        for word, gate in zip(caption.words, caption.gates.tolist(), strict=True):
             gates[word_class(word)].append(gate)
     return Health(
         words=len(weights),
@@ -114,35 +114,35 @@ def measure_health(captions: Iterable[Watched]) -> Health:
     )
 
 
-def over_time(captions: Sequence[Watched]) -> list[Moment]:
+def over_time(captions: Sequence[AttendedCaption]) -> list[Moment]:
     """Describe attention at the first word, the second, and so on to the longest caption's last."""
-    longest = max((len(told.words) for told in captions), default=0)
+    longest = max((len(caption.words) for caption in captions), default=0)
     moments = []
     for place in range(longest):
-        here = [told for told in captions if len(told.words) > place]
-        weights = np.array([told.weights[place] for told in here])  # (captions, L)
-        before = np.array([told.weights[place - 1] for told in here]) if place else None
+        here = [caption for caption in captions if len(caption.words) > place]
+        weights = np.array([caption.weights[place] for caption in here])  # (captions, L)
+        before = np.array([caption.weights[place - 1] for caption in here]) if place else None
         moments.append(
             Moment(
                 captions=len(here),
                 entropy=float(_entropy(weights).mean()),
                 change=None if before is None else float(_moved(before, weights).mean()),
-                gate=float(np.mean([told.gates[place] for told in here])),
+                gate=float(np.mean([caption.gates[place] for caption in here])),
             )
         )
     return moments
 
 
-def coverage(captions: Sequence[Watched]) -> Floats:
+def coverage(captions: Sequence[AttendedCaption]) -> Floats:
     """How often a caption looks at each place, Σ_t α: the mean over captions, (L,)."""
-    return np.asarray(np.mean([told.weights.sum(axis=0) for told in captions], axis=0))
+    return np.asarray(np.mean([caption.weights.sum(axis=0) for caption in captions], axis=0))
 
 
-def gates_of_words(captions: Iterable[Watched], least: int) -> dict[str, float]:
-    """Mean gate of each word told at least so often, from the highest to the lowest."""
+def gates_of_words(captions: Iterable[AttendedCaption], least: int) -> dict[str, float]:
+    """Mean gate of each word that occurs at least so often, from the highest to the lowest."""
     gates: dict[str, list[float]] = defaultdict(list)
-    for told in captions:
-        for word, gate in zip(told.words, told.gates.tolist(), strict=True):
+    for caption in captions:
+        for word, gate in zip(caption.words, caption.gates.tolist(), strict=True):
             gates[word].append(gate)
     means = {word: sum(found) / len(found) for word, found in gates.items() if len(found) >= least}
     return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
