@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import RootModel
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, counted
 from show_attend_tell.rows import (
     MOST_BYTES,
     bad_row,
@@ -64,6 +64,7 @@ class Candidates:
     has_ids: bool = True
     notes: tuple[str, ...] = ()
     columns: frozenset[str] = frozenset()  # those that were taken, in lower case
+    failed: tuple[str, ...] = ()  # pictures whose row holds an error in place of a caption
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ def read_candidates(path: Path, columns: Columns = _USUAL) -> Candidates:
     found: dict[str, str] = {}
     places: dict[str, str] = {}
     repeated = 0
-    for number, (place, id_, texts) in enumerate(file.entries, start=1):
+    for number, (place, id_, texts, _) in enumerate(file.entries, start=1):
         id_ = id_ or str(number)
         if len(texts) != 1:
-            problem = f"{count(len(texts), 'caption')} of picture {short(id_)}; give one, as text"
+            problem = f"{counted(len(texts), 'caption')} of picture {short(id_)}; give one, as text"
             raise bad_row(f"{file.source}, {place}", problem)
         if found.setdefault(id_, texts[0]) != texts[0]:
             problem = f"another caption of picture {short(id_)}, which has one in {places[id_]}"
@@ -123,9 +124,14 @@ def read_candidates(path: Path, columns: Columns = _USUAL) -> Candidates:
         if places.setdefault(id_, place) != place:
             repeated += 1
     if repeated:
-        file.notes.append(f"{file.source}: ignored {count(repeated, 'row')} given twice.")
+        file.notes.append(f"{file.source}: ignored {counted(repeated, 'row')} given twice.")
     return Candidates(
-        file.source, found, file.has_ids, tuple(file.notes), columns=frozenset(file.taken)
+        file.source,
+        found,
+        file.has_ids,
+        tuple(file.notes),
+        columns=frozenset(file.taken),
+        failed=tuple(id_ for id_ in file.failed if id_ not in found),
     )
 
 
@@ -149,8 +155,10 @@ def read_references(paths: Sequence[Path], columns: Columns = _USUAL) -> Referen
                 f"{file.source} has {len(file.entries):,} lines; "
                 "line i of each must be a reference of picture i",
             )
-        for number, (_, id_, texts) in enumerate(file.entries, start=1):
+        for number, (_, id_, texts, _) in enumerate(file.entries, start=1):
             gathered.setdefault(id_ or str(number), []).extend(texts)
+        for id_ in file.failed:
+            gathered.setdefault(id_, [])
     captions = {
         id_: kept
         for id_, found in gathered.items()
@@ -158,10 +166,10 @@ def read_references(paths: Sequence[Path], columns: Columns = _USUAL) -> Referen
     }
     notes = [note for file in files for note in file.notes]
     if blank := sum(map(len, gathered.values())) - sum(map(len, captions.values())):
-        notes.append(f"{source}: left out {count(blank, 'blank reference')}.")
+        notes.append(f"{source}: left out {counted(blank, 'blank reference')}.")
     if bare := [id_ for id_ in gathered if id_ not in captions]:
         which = "picture" if first.has_ids else "line"
-        problem = f"{count(len(bare), which)} without any reference ({some(bare)})"
+        problem = f"{counted(len(bare), which)} without any reference ({some(bare)})"
         # In order a picture cannot be left out: those after it would move up.
         if not first.has_ids or not captions:
             raise UserError("score.no_reference", f"{source}: {problem}; give each at least one")
@@ -177,11 +185,6 @@ def read_references(paths: Sequence[Path], columns: Columns = _USUAL) -> Referen
     )
 
 
-def count(number: int, noun: str) -> str:
-    """So many of a thing, in words."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def some(ids: Sequence[str]) -> str:
     """The first three."""
     return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
@@ -194,6 +197,7 @@ class _Entry(NamedTuple):
     place: str
     id: str | None  # None where the order says which picture is meant
     texts: list[str]
+    failed: bool = False  # `sat caption` wrote why there is no caption
 
 
 @dataclass
@@ -208,6 +212,7 @@ class _File:
     names: dict[str, str] = field(default_factory=dict)  # file names, by id
     notes: list[str] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)  # ids
 
     @property
     def has_ids(self) -> bool:
@@ -232,6 +237,8 @@ class _File:
         row = {key.lower(): one for key, one in value.items()}
         id_key, caption_key = self.keys(row, place)
         id_ = None if id_key is None else self.id(place, row[id_key])
+        if id_ is not None and row.get("error") and not row[caption_key]:
+            return _Entry(place, id_, [], failed=True)
         return _Entry(place, id_, self.texts(place, row[caption_key]))
 
     def id(self, place: str, value: object) -> str:
@@ -268,11 +275,19 @@ def _read(path: Path, columns: Columns, captions: tuple[str, ...]) -> _File:
     with _regular(path) as regular:
         file = _File(regular, name_of(path), (*asked[0], *_IDS), (*asked[1], *captions))
         form = _FORMS.get(_ending(path)) or _recognise(file)
-        file.entries += form(file)
+        for entry in form(file):
+            if entry.id is not None and entry.failed:
+                file.failed.append(entry.id)
+            else:
+                file.entries.append(entry)
+    if file.failed and not file.entries:
+        problem = f"no captions, only {counted(len(file.failed), 'picture')} that failed"
+        remedy = "caption them again"
+        raise UserError("data.empty", f"{file.source}: {problem} ({some(file.failed)}); {remedy}")
     if not file.entries:
         problem = "there are no captions in this file; fill it first"
         raise UserError("data.empty", f"{file.source}: {problem}")
-    for place, id_, texts in file.entries:
+    for place, id_, texts, _ in file.entries:
         for text in texts:
             check_length(text, f"{file.source}, {place}")
         if (id_ is not None) != file.has_ids:

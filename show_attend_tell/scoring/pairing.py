@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, counted
 from show_attend_tell.rows import short
-from show_attend_tell.scoring.files import Candidates, References, count, some
+from show_attend_tell.scoring.files import Candidates, References, some
 
 # What models write for a word they do not know, or for the end of a sentence.
 _MARKS = re.compile(r"</?(?:unk|start|end|pad|bos|eos|s)>", re.IGNORECASE)
@@ -52,11 +52,18 @@ def pair(
         ),
     ):
         if ids:
-            number = count(len(ids), "caption")
+            number = counted(len(ids), "caption")
             are = "is" if len(ids) == 1 else "are"
             where = f"{which}{'' if len(ids) == 1 else 's'} {some(ids)}"
             notes.append(f"{candidates.source}: {number} {are} {problem} ({where}).")
+    if candidates.failed:
+        notes.append(f"{candidates.source}: {_failures(candidates)}.")
     return captions, [*candidates.notes, *notes]
+
+
+def _failures(candidates: Candidates) -> str:
+    number = counted(len(candidates.failed), "picture")
+    return f"{number} failed to be captioned ({some(candidates.failed)})"
 
 
 def common(
@@ -102,7 +109,7 @@ def _by_order(
             remedy += f"; the last line of {candidates.source} is blank"
         raise UserError(
             "data.lines",
-            f"{candidates.source} has {count(len(texts), 'caption')} and "
+            f"{candidates.source} has {counted(len(texts), 'caption')} and "
             f"{references.source} has {len(ids):,} {what}; {remedy}",
         )
     notes = []
@@ -161,7 +168,7 @@ def _by_names(
     if extra := len(candidates.captions) - len(found):
         known = {id_ for (id_,) in found.values()}
         left = some([id_ for id_ in candidates.captions if id_ not in known])
-        what = f"{count(extra, 'caption')} of pictures without references"
+        what = f"{counted(extra, 'caption')} of pictures without references"
         notes.append(f"{candidates.source}: left out {what} ({left}).")
     captions = {
         id_: candidates.captions[found[id_][0]] for id_ in references.captions if id_ in found
@@ -190,5 +197,7 @@ def _check_fit(
     if missing and not subset:
         number = f"{len(missing):,} of the {len(references.captions):,} pictures"
         problem = f"no caption of {number} of {references.source} ({some(missing)})"
+        if candidates.failed:
+            problem += f"; {_failures(candidates)}"
         remedy = "caption them too, or score only the pictures that have both with --subset"
         raise UserError("score.missing", f"{candidates.source}: {problem}; {remedy}")

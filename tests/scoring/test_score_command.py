@@ -15,11 +15,13 @@ import pytest
 from rich.console import Console
 
 from show_attend_tell.cli import score_tables
+from show_attend_tell.cli.caption_file import FORMS
 from show_attend_tell.errors import UserError
 from show_attend_tell.scoring import BLEU, report, score_captions
 from show_attend_tell.scoring.metrics import meteor
 from show_attend_tell.scoring.metrics.meteor_data import MISSING
 from tests.conftest import SAT, Sat
+from tests.drawing.cases import caption_of
 from tests.scoring import caption_files as files
 from tests.scoring.caption_files import (
     FORMATS,
@@ -522,6 +524,47 @@ def test_a_subset_is_scored_counted_and_named_in_the_signature(
     other = files.candidates_csv(tmp_path, {id_: CAPTIONS[id_] for id_ in ("a.jpg", "c.jpg")})
     found = json.loads(sat("score", other, *words[1:], "--subset", "--json")[1])
     assert found["scores"]["BLEU-1"]["signature"] != signature
+
+
+def of_caption(path: Path, captions: dict[str, str | None]) -> Path:
+    """What `sat caption` writes into a file of this ending; None where a picture failed."""
+    form = FORMS[{".jsonl": "json", ".csv": "csv"}[path.suffix]]
+    rows = [] if form.header is None else [form.header]
+    for name, text in captions.items():
+        failure = UserError("picture.truncated", f"photos/{name}: cut off, copy it again")
+        rows += form.lines(f"photos/{name}", failure if text is None else [caption_of(text)])
+    return write_text(path, rows)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
+def test_pictures_that_failed_are_missing_captions(
+    sat: Sat, tmp_path: Path, pair_: list[Path], ending: str
+) -> None:
+    told = {"a.jpg": "a dog", "b.jpg": None, "c.jpg": "a cat"}
+    path = of_caption(tmp_path / f"told{ending}", told)
+    words = [path, pair_[1], *QUICK]
+    code, out, err = sat("score", *words)
+    assert (code, out) == (1, "")
+    assert "no caption of 1 of the 3 pictures" in err
+    assert "1 picture failed to be captioned (photos/b.jpg)" in err
+    assert "or score only the pictures that have both with --subset" in err
+    code, out, err = sat("score", *words, "--subset", "--json")
+    assert code == 0
+    assert "1 picture failed to be captioned (photos/b.jpg)" in err
+    assert json.loads(out)["pictures"] == 2
+    without = of_caption(tmp_path / f"without{ending}", {k: v for k, v in told.items() if v})
+    same = json.loads(sat("score", without, *words[1:], "--subset", "--json")[1])
+    assert same["scores"] == json.loads(out)["scores"]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
+def test_nothing_but_failures_cannot_be_scored(
+    sat: Sat, tmp_path: Path, pair_: list[Path], ending: str
+) -> None:
+    path = of_caption(tmp_path / f"told{ending}", dict.fromkeys(REFERENCES))
+    code, out, err = sat("score", path, pair_[1], *QUICK, "--subset")
+    assert (code, out) == (1, "")
+    assert "no captions, only 3 pictures that failed (photos/a.jpg, photos/b.jpg" in err
 
 
 def test_a_subset_of_all_is_no_subset(sat: Sat, pair_: list[Path]) -> None:
