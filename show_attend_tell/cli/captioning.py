@@ -290,7 +290,9 @@ def draw(
 
 @app.command()
 def models(json: JsonOption = False) -> None:
-    """List the models that ship, for `--model NAME` or `sat.load("NAME")`.
+    """List the models that ship: what each is, its scores and licences.
+
+    Use one with `--model NAME`, or `sat.load("NAME")` in Python.
 
     For example:
 
@@ -311,7 +313,7 @@ def doctor(
     model: ModelOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look whether captions can be told here, and say what to install for more.
+    """Check this installation: versions, model, privacy, and what each extra would add.
 
     For example:
 

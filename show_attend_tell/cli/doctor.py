@@ -1,4 +1,4 @@
-"""What works on this machine and what does not, with what to do: `sat doctor`."""
+"""Checks of this installation, with remedies, for `sat doctor`."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ LEAST_FREE = 100_000_000  # bytes; captions, figures and temporary files
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     found: str
@@ -42,21 +42,21 @@ class Finding:
 
 
 def examine(model: str | Path | None = None) -> list[Finding]:
-    """Look at everything that telling needs, and at what the extras need.
+    """Check everything that captioning needs, and what the extras need.
 
     Parameters
     ----------
     model
         The model to try; the one that ships by default.
     """
-    looks: list[Callable[[], Finding]] = [_python, _threads, _disk, _packages, _formats]
-    found = [look() for look in looks] + _model(model)
+    checks: list[Callable[[], Finding]] = [_python, _threads, _disk, _packages, _formats]
+    found = [check() for check in checks] + _model(model)
     # After the model, which is what loads ONNX Runtime.
     return [*found, _privacy(), *(_extra(name) for name in EXTRAS)]
 
 
 def is_well(findings: list[Finding]) -> bool:
-    """Whether captions can be told; extras do not count."""
+    """Whether captions can be generated; extras do not count."""
     return all(finding.works is not False for finding in findings)
 
 
@@ -108,7 +108,7 @@ def _formats() -> Finding:
 
 
 def _model(named: str | Path | None) -> list[Finding]:
-    """Load it, and tell its example."""
+    """Load it, and caption its example."""
     begin = time.perf_counter()
     try:
         captioner = show_attend_tell.load(named)

@@ -35,7 +35,7 @@ def tables(report: Report) -> list[Table]:
 
 
 def caveat(report: Report) -> str:
-    """Say what the p-values are not; nothing where there is but one."""
+    """What the p-values are not corrected for; empty where there is one."""
     number = sum(map(len, report.comparisons))
     return (
         f"Each p-value is of one comparison alone; no correction for these {number} comparisons "
@@ -100,7 +100,7 @@ def markdown(report: Report) -> str:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print all tables and the signatures for a person; in a pipe no lines are drawn."""
+    """Print all tables and the signatures; in a pipe no lines are drawn."""
     for label, system in zip(_labels(report), report.systems, strict=True):
         facts = f", {len(system.captions):,} captions{_scope(report)}, protocol {report.protocol}"
         start = f"{label}: " if label else ""

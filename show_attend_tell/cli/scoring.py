@@ -1,4 +1,4 @@
-"""The verbs that need data alone: show and score."""
+"""The commands that need data alone: show and score."""
 
 import dataclasses
 from pathlib import Path
@@ -29,7 +29,7 @@ def show(
     all_captions: AllCaptionsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what is in a data set, a feature store or a run folder, at a glance.
+    """Summarise a data set, a feature store or a run folder.
 
     For example:
 
@@ -60,22 +60,22 @@ def score(
     candidates: Annotated[
         Path,
         typer.Argument(
-            help="Captions: JSON, JSON Lines or a table (.csv, .tsv) with ids, or text, one a "
-            "line; - reads standard input."
+            help="Generated captions: JSON, JSON Lines, a table (.csv, .tsv) with ids, or text "
+            "with one a line; - reads standard input."
         ),
     ],
     references: Annotated[
         list[Path],
         typer.Argument(
-            help="A data set, prepared features, COCO's annotations, a file with ids, or text "
-            "files side by side (line i of each for picture i)."
+            help="Reference captions: a data set, a feature store, COCO annotations, a file with "
+            "ids, or text files (line i of each for picture i)."
         ),
     ],
     split: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of a data set: train, dev or test.",
+            help="The split of a data set: train, dev or test.",
             show_default="test",
             rich_help_panel=_READING,
         ),
@@ -102,7 +102,8 @@ def score(
         bool,
         typer.Option(
             "--subset",
-            help="Score only the pictures that every file has; the signature names them.",
+            help="Score only the pictures that have a caption in every file; the signature names "
+            "them.",
             rich_help_panel=_READING,
         ),
     ] = False,
@@ -110,8 +111,8 @@ def score(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Captions of the training set, to count generated ones that are none of them; a "
-            "data set brings its own.",
+            help="Training captions: report the share of generated captions that are not among "
+            "them. A data set brings its own.",
             show_default=False,
             rich_help_panel=_READING,
         ),
@@ -120,8 +121,8 @@ def score(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="BLEU-1 to BLEU-4 (also -bp, -nobp), METEOR, ROUGE-L, CIDEr-D, or SPICE, which "
-            "needs Java; in any case (repeatable).",
+            help="BLEU-1 to BLEU-4 (-bp or -nobp: with or without brevity penalty), METEOR, "
+            "ROUGE-L, CIDEr-D, or SPICE, which needs Java (repeatable).",
             show_default="all but SPICE",
             rich_help_panel=_SCORING,
         ),
@@ -129,7 +130,8 @@ def score(
     protocol: Annotated[
         ScoringProtocol,
         typer.Option(
-            help="How text is cut: coco-caption's way, the paper's files', or without punctuation.",
+            help="How text is tokenised: as coco-caption does, as the paper's authors did (full "
+            "stop kept), or plain, without punctuation.",
             rich_help_panel=_SCORING,
         ),
     ] = ScoringProtocol.coco,
@@ -137,7 +139,8 @@ def score(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Another system's captions: differences, intervals, p-values (repeatable).",
+            help="Another system's captions, to compare with: differences, intervals, p-values "
+            "(repeatable).",
             show_default=False,
             rich_help_panel=_COMPARING,
         ),
@@ -146,7 +149,7 @@ def score(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write every caption's scores here, as JSON lines.",
+            help="Write the scores of every caption to this file, as JSON Lines.",
             show_default=False,
             rich_help_panel=_OUTPUT,
         ),
@@ -157,14 +160,13 @@ def score(
     ] = False,
     markdown: Annotated[
         bool,
-        typer.Option(
-            "--markdown", help="Print Markdown for a paper's draft.", rich_help_panel=_OUTPUT
-        ),
+        typer.Option("--markdown", help="Print Markdown tables.", rich_help_panel=_OUTPUT),
     ] = False,
 ) -> None:
-    """Score captions against references: BLEU, METEOR, ROUGE-L, CIDEr-D without Java, and SPICE.
+    """Score captions against references with BLEU, METEOR, ROUGE-L, CIDEr-D and SPICE.
 
-    Each score has a 95 % interval and a signature; scores are comparable when signatures agree.
+    Each score has a 95 % bootstrap interval and a signature; only scores with equal signatures
+    are comparable. Java is needed for SPICE alone.
 
     For example:
 
@@ -192,25 +194,25 @@ def score(
         metrics, lack = tuple(dict.fromkeys(map(find_metric, metric))), None
         check_metrics(metrics)
     columns = reading.Columns(id_column, caption_column)
-    people, learned = _references(references, split, columns)
+    found, training_captions = _references(references, split, columns)
     if training:
         asked = "train" if _is_data_set(training) else None
-        taught, known = _references([training], asked, columns)
-        learned = known or [text for own in taught.captions.values() for text in own]
-    notes = list(people.notes)
+        given, of_set = _references([training], asked, columns)
+        training_captions = of_set or [text for own in given.captions.values() for text in own]
+    notes = list(found.notes)
     systems = {}
-    taken = set(people.columns)
+    taken = set(found.columns)
     for path in paths:
         read = reading.read_candidates(path, columns)
         taken |= read.columns
-        captions, more = pairing.pair(read, people, subset=subset)
+        captions, more = pairing.pair(read, found, subset=subset)
         systems[printable(read.source)] = captions
         notes += more
     for option, name in (("--id-column", id_column), ("--caption-column", caption_column)):
         if name and name.lower() not in taken:
             problem = f"{option} {name}: no file has such a column"
             raise UserError("request.column", f"{problem}; leave it out, or name one that is there")
-    scored, total = people.captions, None
+    scored, total = found.captions, None
     if any(len(captions) < len(scored) for captions in systems.values()):
         total = len(scored)
         systems, scored, note = pairing.common(systems, scored)
@@ -227,7 +229,7 @@ def score(
             scored,
             metrics=metrics,
             protocol=protocol.value,
-            training=learned,
+            training=training_captions,
             watch=lambda done: bar.advance(task, done),
             subset_of=total,
         )
@@ -235,7 +237,7 @@ def score(
         write_json_lines(per_caption, report.caption_facts(made))
         terminal.say_where("every caption's scores are in", per_caption)
     if json:
-        terminal.print_json({**report.facts(made), "references": people.source, "notes": notes})
+        terminal.print_json({**report.facts(made), "references": found.source, "notes": notes})
     elif markdown:
         terminal.print_line(score_tables.markdown(made))
     else:
@@ -248,7 +250,7 @@ def _is_data_set(path: Path) -> bool:
     try:
         return names_splits(path)
     except UserError as error:
-        if error.code == "data.row":  # what is wrong there is said when it is read
+        if error.code == "data.row":  # reading it raises this again
             return False
         raise
 
@@ -256,7 +258,7 @@ def _is_data_set(path: Path) -> bool:
 def _references(
     paths: list[Path], split: str | None, columns: "Columns"
 ) -> "tuple[References, list[str] | None]":
-    """What people said; of a data set that of one split, and also what is to be learned from."""
+    """References; of a data set those of one split, and also the captions of its training split."""
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.data.layouts import load_dataset
     from show_attend_tell.scoring.files import References, is_text, read_references

@@ -1,4 +1,4 @@
-"""A feature store or a run folder at a glance: what `sat show` tells of what we made ourselves."""
+"""Facts of a feature store or a run folder, for `sat show`."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables for a terminal: a data set, a model, what works here, an evaluation."""
+"""Tables of `sat show`, `sat doctor`, `sat models` and `sat evaluate`."""
 
 from collections import Counter
 from itertools import accumulate
@@ -57,7 +57,7 @@ def print_models(models: list[dict[str, Any]], console: Console) -> None:
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Print a summary for a person."""
+    """Print a data set at a glance."""
     pictures = sum(split.pictures for split in summary.splits)
     captions = sum(split.captions for split in summary.splits)
     title = Text.assemble(

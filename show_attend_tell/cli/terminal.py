@@ -24,7 +24,7 @@ from show_attend_tell.files import cannot_write
 
 
 class _QuietConsole(Console):
-    """Messages that nobody can be told are no reason to stop."""
+    """A console that goes on where a message cannot be written."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         try:
@@ -52,17 +52,17 @@ def plain(text: str | Path) -> str:
 
 
 def say_where(what_is_in: str, path: Path) -> None:
-    """Say on standard error where a result is, unbroken, so that it can be copied."""
+    """Print on standard error where a result is, on one line, so that it can be copied."""
     console(stderr=True).print(f"{what_is_in} [bold]{plain(path)}[/]", soft_wrap=True)
 
 
 def remark(text: str) -> None:
-    """Say on standard error what is good to know and no mistake."""
+    """Print a note on standard error."""
     console(stderr=True).print(f"[dim]{plain(text)}[/]", soft_wrap=True)
 
 
 def complain(error: UserError) -> None:
-    """Say a person's mistake in a sentence, on standard error; there may be a hundred thousand."""
+    """Print an error on standard error; cheap, for there may be a hundred thousand."""
     in_colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     who = "\x1b[1;31msat:\x1b[0m" if in_colour else "sat:"
     try:
@@ -92,7 +92,7 @@ def _speaks_unicode() -> bool:
 
 
 def output_failed(error: OSError) -> UserError:
-    """The sentence for standard output that is full or closed; what was to go there is lost."""
+    """The error for standard output that is full or closed; what was to go there is lost."""
     _send_nowhere(sys.stdout)
     return cannot_write(Path("standard output"), error)
 
@@ -107,7 +107,7 @@ def output_works() -> bool:
 
 
 def _end_quietly() -> NoReturn:
-    """Leave without a word when nobody reads standard output any more, as behind `| head`."""
+    """Exit silently when standard output is not read any more, as before `| head`."""
     _send_nowhere(sys.stdout)
     sys.exit(0)
 
@@ -118,7 +118,7 @@ def _send_nowhere(stream: TextIO) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it.
+    """A time in words.
 
     >>> duration(42), duration(300), duration(7500)
     ('42 seconds', '5 minutes', '2.1 hours')

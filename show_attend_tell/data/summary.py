@@ -53,7 +53,7 @@ class Summary:
 def summarise(
     dataset: Dataset, *, vocabulary_size: int = 10_000, punctuation: bool = False
 ) -> Summary:
-    """Count what a person wants to know before training.
+    """Count what there is to know before training.
 
     Parameters
     ----------

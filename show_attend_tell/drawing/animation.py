@@ -1,4 +1,4 @@
-"""The animation: one picture, word by word, as a GIF; what is told stands below it."""
+"""The animation: one picture, word by word, as a GIF, over its caption."""
 
 import io
 
@@ -15,7 +15,7 @@ LONGEST_SIDE = 480
 LEAST_WIDTH = 320  # of the frame: a sentence below a narrow picture needs room
 MARGIN, LETTERS, LINE, BAR = 16, 22, 34, 3
 
-FAINT = "#8c8a84"  # words that are not told at this moment
+FAINT = "#8c8a84"  # the words of other frames
 FIRST, EACH, LAST = 1500, 700, 1800  # how long a frame is seen, in milliseconds
 
 
@@ -54,8 +54,8 @@ def animate(caption: Caption, picture: Image.Image) -> bytes:
     return stream.getvalue()
 
 
-def _frame(tile: Image.Image, caption: Caption, told: int) -> Image.Image:
-    """A picture over the sentence, the word `told` set off; before the first (-1) all are alike."""
+def _frame(tile: Image.Image, caption: Caption, current: int) -> Image.Image:
+    """A picture over the caption, with the word `current` highlighted; at -1 none is."""
     width = max(tile.width, LEAST_WIDTH)
     lettering = Lettering([caption.text, *caption.words])
     font = lettering.font(LETTERS)
@@ -67,8 +67,8 @@ def _frame(tile: Image.Image, caption: Caption, told: int) -> Image.Image:
     for index, (word, (x, line)) in enumerate(zip(words, places, strict=True)):
         word = shortened(word.lstrip(), font, width - 2 * MARGIN)
         left, top = MARGIN + x, tile.height + MARGIN + line * LINE
-        pen.text((left, top), word, INK if told in (-1, index) else FAINT, font)
-        if told == index:
+        pen.text((left, top), word, INK if current in (-1, index) else FAINT, font)
+        if current == index:
             long = font.getlength(word)
             low = top + LINE - 2 * BAR
             pen.rectangle((left, low, left + long, low + BAR - 1), TRACK)

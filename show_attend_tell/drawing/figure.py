@@ -1,6 +1,6 @@
 """The paper's figures: a picture, then one tile for each word with what it looked at lit.
 
-One picture makes a figure; several, or one that several models told of, make a sheet, one block
+One picture makes a figure; several, or one captioned by several models, make a sheet, one block
 below the other.
 """
 
@@ -105,7 +105,7 @@ def sheet(items: Sequence[Item], *, scale: float = 2) -> Image.Image:
 
 
 def check_has_words(caption: Caption) -> None:
-    """There is nothing to draw where nothing was told."""
+    """Refuse a caption without words: there is nothing to draw."""
     if not caption.words:
         raise UserError(
             "request.caption",
@@ -117,7 +117,7 @@ def check_has_words(caption: Caption) -> None:
 def _block(
     name: str, caption: Caption, picture: Image.Image, sizes: Sizes, lettering: Lettering
 ) -> Image.Image:
-    """What was told of one picture: its name, its caption, its tiles; no margin around."""
+    """One picture's name, caption and tiles, without a margin."""
     check_map(caption, picture)
     scale = min(sizes.tile / picture.width, sizes.tallest / picture.height)
     small = resized(picture, scale)
@@ -200,7 +200,7 @@ def _legend(captions: Sequence[Caption], lettering: Lettering) -> str:
         parts.append("Outlined: the one place it looked at.")
     parts.append("Bar: how much the picture counted (beta).")
     if any(caption.crop != Crop(0, 0, *caption.picture_size) for caption in captions):
-        parts.append("Hatched: not seen.")
+        parts.append("Hatched: outside the model's input.")
     if lettering.lacks:
         parts.append("?: a letter that no typeface here has.")
     return " ".join(parts)

@@ -1,4 +1,4 @@
-"""Items: what there is to draw, pictures as models told of them."""
+"""Items: what there is to draw, pictures with the captions of one or several models."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ def caption_items(
     in_full: bool = False,
     **search: Any,
 ) -> Iterator[list[Item] | UserError]:
-    """Yield for each picture what each model tells of it, or the error that says why it has none.
+    """Yield each picture with every model's caption, or the error that says why it has none.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def caption_items(
         one if isinstance(one, Path | UserError) else one.read(MOST_BYTES + 1) for one in found
     ]
     streams = [model.stream(sources, replace(model.search, **search)) for model in models.values()]
-    for name, source, *told in zip(names, sources, *streams, strict=True):
-        errors = [one for one in (source, *told) if isinstance(one, UserError)]
+    for name, source, *captioned in zip(names, sources, *streams, strict=True):
+        errors = [one for one in (source, *captioned) if isinstance(one, UserError)]
         try:
             if errors:
                 raise errors[0]
@@ -57,5 +57,5 @@ def caption_items(
         file = [Path(name).name] if len(names) > 1 or len(models) == 1 else []
         yield [
             (" · ".join([*file, *([model] if len(models) > 1 else [])]), captions[0], picture)
-            for model, captions in zip(models, told, strict=True)
+            for model, captions in zip(models, captioned, strict=True)
         ]

@@ -49,7 +49,7 @@ def check(out: Path, pictures: Sequence[Path], models: int = 1, word: str | None
     pictures
         Those to be drawn.
     models
-        How many tell of each.
+        How many caption each of them.
     word
         For an overlay: the word.
 
@@ -70,8 +70,8 @@ def check(out: Path, pictures: Sequence[Path], models: int = 1, word: str | None
         what = "--word" if word is not None else ending
         raise UserError(
             "request.out",
-            f"{out}: {what} shows one picture as one model told it; several make a .png, .html "
-            "or .json",
+            f"{out}: {what} shows one caption of one picture; for several, end the name in .png, "
+            ".html or .json",
         )
     if ending in PICTURES and count > MOST_ON_A_SHEET:
         raise UserError(

@@ -79,8 +79,8 @@ def shortened(text: str, font: Font, width: int) -> str:
 def pieces(caption: Caption) -> list[str]:
     """The sentence cut into what each word became, with the space before it; what is left, last.
 
-    >>> from types import SimpleNamespace as Told
-    >>> pieces(Told(text="A man's dog runs.", words=("a", "man", "'s", "dog", "runs")))
+    >>> from types import SimpleNamespace as Caption
+    >>> pieces(Caption(text="A man's dog runs.", words=("a", "man", "'s", "dog", "runs")))
     ['A', ' man', "'s", ' dog', ' runs', '.']
     """
     found, rest = [], caption.text

@@ -2,7 +2,7 @@
 
 The paper (section 5.4) upsamples the weights by the encoder's stride and smooths them with a
 Gaussian. Here both are one step, computed at the pixels of the whole original picture; what the
-encoder's crop left out is hatched: not seen. Light is a matter of luminance alone, so that every
+encoder's crop left out is hatched. Light is a matter of luminance alone, so that every
 eye sees the same map.
 """
 
@@ -26,7 +26,7 @@ HATCH, OUTLINE = 1 / 28, 1 / 160  # from stripe to stripe, and a line, as shares
 SHADE, MARK = "#0c0c0c", "#ffc45c"  # an outline is seen on dark and on light
 BAND = 256  # rows that are computed together: a photograph of 40 megapixels must fit in memory
 
-# What is said of looks that choose one place.
+# How drawings describe a look at one place.
 ONE_PLACE = {
     "most-likely": "one place for each word, the most likely",
     "sampled": "one place for each word, sampled",
@@ -66,7 +66,7 @@ def attention_map(
 
 
 def lit(picture: Image.Image, caption: Caption, weights: Floats) -> Image.Image:
-    """The picture with what was looked at light, the rest dim, and what was not seen hatched.
+    """The picture with what was looked at light, the rest dim, what was outside the crop hatched.
 
     Where a word looked at one place alone, its cell is outlined.
 
@@ -118,7 +118,7 @@ def veil(
 
 
 def check_map(caption: Caption, picture: Image.Image) -> None:
-    """A map laid on another picture would show what the model never saw."""
+    """Refuse another picture than the captioned one: the map would lie on the wrong things."""
     (width, height), (full_width, full_height) = picture.size, caption.picture_size
     # Scaling rounds either side by less than a pixel.
     if abs(width / full_width - height / full_height) > 1 / full_width + 1 / full_height:

@@ -24,7 +24,7 @@ LONG_SIDE = 64  # of a map, in pixels
 def as_html(caption: "Caption") -> str:
     """The sentence, and a small map for each word: white where it looked, black where not at all.
 
-    The bar below a map says how much the picture counted for the word, β.
+    The bar below a map shows how much the picture counted for the word, β.
     """
     crop = caption.crop
     scale = LONG_SIDE / max(crop.x1 - crop.x0, crop.y1 - crop.y0)

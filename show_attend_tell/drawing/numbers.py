@@ -12,7 +12,7 @@ from show_attend_tell.drawing.items import Item
 
 
 def as_json(items: Sequence[Item]) -> str:
-    """A list with an object for each picture: what `sat caption --json` says, and where it looked.
+    """A list with an object for each picture: as `sat caption --json`, and where it looked.
 
     `weights` is (T, h, w), `gates` (T,); `crop` is where the grid lies on the upright picture of
     `picture_size`, in its pixels.

@@ -8,7 +8,7 @@ from show_attend_tell.errors import UserError
 
 
 def overlay(caption: Caption, picture: Image.Image, word: str) -> Image.Image:
-    """Light the picture where a word looked; one that was told twice, where it looked both times.
+    """Light the picture where a word looked; the mean, where the caption has it more than once.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def overlay(caption: Caption, picture: Image.Image, word: str) -> Image.Image:
         another shape than the captioned one.
     """
     check_map(caption, picture)
-    told = [other.lower() == word.lower() for other in caption.words]
-    if not any(told):
+    mask = [other.lower() == word.lower() for other in caption.words]
+    if not any(mask):
         there = ", ".join(dict.fromkeys(caption.words)) or "none"
         raise UserError("request.word", f"no word {word!r} in the caption; its words are: {there}")
-    return lit(resized(picture, 1), caption, caption.attention[told].mean(axis=0))
+    return lit(resized(picture, 1), caption, caption.attention[mask].mean(axis=0))

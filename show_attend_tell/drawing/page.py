@@ -61,7 +61,7 @@ def page(items: Sequence[Item], title: str) -> str:
         f"""<header>
 <h1>{escaped(title)}</h1>
 <p>Point at a word, touch it, or move through the words with the arrow keys: the picture stays
-light where the model looked for that word. The line under a word says how much the picture
+light where the model looked for that word. The line under a word shows how much the picture
 counted for it (β). Hatched areas were outside the model's input.</p>
 </header>
 <main>

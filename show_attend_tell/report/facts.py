@@ -1,4 +1,4 @@
-"""What a report is made of: numbers, words and pictures, whoever gathered them."""
+"""What a report is made of: numbers, words and pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ RESAMPLES = 1000
 
 def measure_by_protocol(
     captions: Mapping[str, str],
-    people: Mapping[str, Sequence[str]],
+    references: Mapping[str, Sequence[str]],
     watch: Callable[[int], object] = lambda done: None,
 ) -> dict[str, dict[str, Measured]]:
     """What was measured, by protocol and metric; BLEU with and without brevity penalty.
@@ -24,8 +24,8 @@ def measure_by_protocol(
 
     Parameters
     ----------
-    captions, people
-        What a model told and what people said of each picture, by id.
+    captions, references
+        Of each picture, by id.
     watch
         As in `measure`, so once a caption and protocol.
     """
@@ -35,7 +35,7 @@ def measure_by_protocol(
     return {
         protocol: measure(
             captions,
-            people,
+            references,
             metrics=[*bleu, *(further if protocol == "coco" else meteor)],
             protocol=protocol,
             watch=watch,

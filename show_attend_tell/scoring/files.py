@@ -1,8 +1,8 @@
 """Captions to be scored and their references, read from files.
 
-The ending of a name tells JSON, JSON Lines and tables; of another name, and of standard input, the
-first lines tell. What is none of these is text, a caption a line. What JSON holds is recognised by
-its shape (`_SHAPES`). What was taken for what is in the notes, where it is not obvious.
+The ending of a name says whether a file is JSON, JSON Lines or a table; for other names, and for
+standard input, the first lines decide. Anything else is text, a caption a line. What JSON holds is
+recognised by its shape (`_SHAPES`). Where the choice is not obvious, it is in the notes.
 """
 
 import csv
@@ -69,7 +69,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class References:
-    """What people said of pictures.
+    """Reference captions of pictures.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class References:
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file's name does not say that it is anything but text."""
+    """Whether a file is text, as far as its name says."""
     return _ending(path) not in _FORMS
 
 
@@ -316,8 +316,8 @@ def _regular(path: Path) -> Iterator[Path]:
         try:
             yield copy
         except UserError as error:
-            said = str(error).replace(str(copy), name_of(path))
-            raise UserError(error.code, said) from error
+            message = str(error).replace(str(copy), name_of(path))
+            raise UserError(error.code, message) from error
 
 
 def _not_among(what: str, names: Iterable[str], found: Iterable[str]) -> str:
@@ -395,7 +395,7 @@ _FORMS: dict[str, Callable[[_File], Iterator[_Entry]]] = {
 
 
 def _recognise(file: _File) -> Callable[[_File], Iterator[_Entry]]:
-    """Find the form of a file whose name does not tell."""
+    """The form of a file, from its first lines."""
     head, second = _first_lines(file.path)
     if re.match(r"[\[{]\s*(?:$|[\"\[{\]}])", head):
         return _json_lines if head.endswith("}") and second.startswith("{") else _json

@@ -141,13 +141,13 @@ def find_metric(name: str) -> str:
     def letters(text: str) -> str:
         return re.sub(r"[-_ ]", "", text).lower()
 
-    # pycocoevalcap, too, says CIDEr and computes CIDEr-D.
+    # pycocoevalcap, too, calls CIDEr-D CIDEr.
     spellings = {"cider": "CIDEr-D"} | {letters(one): one for one in _NAMES}
     return spellings.get(letters(name)) or _known(name, _NAMES, "metric")
 
 
 def check_metrics(metrics: Iterable[str]) -> None:
-    """Say what is missing for one of these metrics to be computed, before anything is."""
+    """Raise what is missing for one of these metrics, before anything is computed."""
     for name in metrics:
         _known(name, _NAMES, "metric")
         if name in METRICS and (lack := METRICS[name].why_not()):

@@ -75,7 +75,7 @@ def make_report(
     systems
         Their names, and their captions by picture.
     training
-        Captions that were learned from, to count how many of the systems' are none of them.
+        Captions of the training set, to count generated ones that are none of them.
     watch
         Called with 1 after each caption that METEOR has aligned.
     subset_of

@@ -1,4 +1,4 @@
-"""How sure a score is, and whether two systems differ: resampling of pictures.
+"""Confidence intervals and significance tests, by resampling pictures.
 
 Everything is computed from the rows of statistics, so a thousand resamples cost two matrix
 products; nothing is tokenised or aligned again.

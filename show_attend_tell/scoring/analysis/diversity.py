@@ -1,4 +1,4 @@
-"""How varied captions are: words, pairs, captions said once, captions not learned by heart."""
+"""How varied captions are: words, pairs, repeated captions, captions copied from training."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -149,7 +149,7 @@ def gates_of_words(captions: Iterable[AttendedCaption], least: int) -> dict[str,
 
 
 def word_class(word: str) -> str:
-    """Tell function words, content words and punctuation apart.
+    """The class of a word: function, content or punctuation.
 
     >>> [word_class(word) for word in ("a", "dog", "in", ".")]
     ['function', 'content', 'function', 'punctuation']

@@ -1,4 +1,4 @@
-"""Which words captions use more, or less, than the people who described the same pictures."""
+"""Which words captions use more, or less, than the references of the same pictures."""
 
 import math
 from collections import Counter
