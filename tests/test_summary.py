@@ -1,4 +1,4 @@
-"""What a person is told about a data set."""
+"""What `sat show` counts and prints of a data set."""
 
 import dataclasses
 import io

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from show_attend_tell.errors import counted
 from show_attend_tell.scoring.analysis.diversity import Diversity
 from show_attend_tell.scoring.report import Report, System
 from show_attend_tell.scoring.statistics import LEVEL, Comparison
@@ -102,7 +103,8 @@ def markdown(report: Report) -> str:
 def print_report(report: Report, console: Console) -> None:
     """Print all tables and the signatures; in a pipe no lines are drawn."""
     for label, system in zip(_labels(report), report.systems, strict=True):
-        facts = f", {len(system.captions):,} captions{_scope(report)}, protocol {report.protocol}"
+        number = counted(len(system.captions), "caption")
+        facts = f", {number}{_scope(report)}, protocol {report.protocol}"
         start = f"{label}: " if label else ""
         console.print(Text.assemble(start, (system.name, "bold"), facts), soft_wrap=True)
     for header, *rows in tables(report):

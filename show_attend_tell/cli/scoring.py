@@ -15,7 +15,7 @@ from show_attend_tell.cli.options import (
     ScoringProtocol,
     open_dataset,
 )
-from show_attend_tell.errors import UserError, printable
+from show_attend_tell.errors import UserError, counted, printable
 
 if TYPE_CHECKING:
     from show_attend_tell.scoring.files import Columns, References
@@ -274,7 +274,7 @@ def _references(
         missing = set(store.missing())
         examples = tuple(one for row, one in enumerate(store.examples) if row not in missing)
         if left_out := len(store.examples) - len(examples):
-            notes = (f"{path}: left out {left_out:,} pictures without features.",)
+            notes = (f"{path}: left out {counted(left_out, 'picture')} without features.",)
     else:
         dataset = load_dataset(path, captions_per_picture=None)
         examples, notes = dataset.examples, dataset.notes

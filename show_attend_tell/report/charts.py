@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from show_attend_tell.drawing.page import escaped
+from show_attend_tell.errors import counted
 from show_attend_tell.report.facts import Points
 from show_attend_tell.scoring.analysis.calibration import Bin
 
@@ -180,7 +181,8 @@ def reliability_diagram(title: str, summary: str, bins: Sequence[Bin]) -> str:
         radius = 3 + 8 * math.sqrt(one.count / most)
         parts.append(
             f'<circle class="generated" cx="{x}" cy="{y}" r="{radius:.1f}">'
-            f"<title>{one.count:,} words: confidence {one.confidence:.1%}, right {one.outcome:.1%}"
+            f"<title>{counted(one.count, 'word')}: confidence {one.confidence:.1%}, "
+            f"right {one.outcome:.1%}"
             "</title></circle>"
         )
     return _svg(title, summary, "".join(parts), height=320)

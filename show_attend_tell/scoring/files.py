@@ -151,8 +151,8 @@ def read_references(paths: Sequence[Path], columns: Columns = _USUAL) -> Referen
         if len(file.entries) != len(first.entries):
             raise UserError(
                 "data.lines",
-                f"{first.source} has {len(first.entries):,} lines and "
-                f"{file.source} has {len(file.entries):,} lines; "
+                f"{first.source} has {counted(len(first.entries), 'line')} and "
+                f"{file.source} has {counted(len(file.entries), 'line')}; "
                 "line i of each must be a reference of picture i",
             )
         for number, (_, id_, texts, _) in enumerate(file.entries, start=1):

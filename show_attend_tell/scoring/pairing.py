@@ -101,7 +101,7 @@ def _by_order(
         raise UserError("score.no_ids", f"{candidates.source}: {problem}; {remedy}")
     texts, ids = list(candidates.captions.values()), list(references.captions)
     if len(texts) != len(ids):
-        what = "pictures" if references.has_ids else "lines"
+        what = counted(len(ids), "picture" if references.has_ids else "line")
         remedy = "without ids, caption i must be that of picture i"
         if subset:
             remedy += "; --subset needs captions and references with ids"
@@ -110,7 +110,7 @@ def _by_order(
         raise UserError(
             "data.lines",
             f"{candidates.source} has {counted(len(texts), 'caption')} and "
-            f"{references.source} has {len(ids):,} {what}; {remedy}",
+            f"{references.source} has {what}; {remedy}",
         )
     notes = []
     if references.has_ids:

@@ -1,4 +1,4 @@
-"""`sat draw`, as a person types it, and `sat.draw` in Python."""
+"""`sat draw`, as it is typed, and `sat.draw` in Python."""
 
 import errno
 import io
@@ -82,8 +82,8 @@ def test_a_word_is_shown_on_the_picture_in_full_size(
     draw: Draw, photos: Path, tmp_path: Path
 ) -> None:
     draw(photos / "3.png", "--out", "numbers.json")
-    told = json.loads((tmp_path / "numbers.json").read_text())[0]
-    code, _, _ = draw(photos / "3.png", "--word", told["words"][0].upper(), "--out", "word.png")
+    found = json.loads((tmp_path / "numbers.json").read_text())[0]
+    code, _, _ = draw(photos / "3.png", "--word", found["words"][0].upper(), "--out", "word.png")
     with Image.open(tmp_path / "word.png") as overlay, Image.open(photos / "3.png") as picture:
         assert (code, overlay.size) == (0, picture.size)
 
@@ -113,10 +113,10 @@ def test_a_picture_may_come_from_standard_input(
 def test_a_model_can_be_made_to_look_at_one_place(
     look: str, draw: Draw, photos: Path, tmp_path: Path
 ) -> None:
-    code, _, _ = draw(photos / "3.png", "--look", look, "--out", "told.json")
-    (told,) = json.loads((tmp_path / "told.json").read_text())
-    assert (code, told["look"]) == (0, look)
-    assert (np.sort(np.reshape(told["weights"], (-1, 4))) == [0, 0, 0, 1]).all()
+    code, _, _ = draw(photos / "3.png", "--look", look, "--out", "found.json")
+    (found,) = json.loads((tmp_path / "found.json").read_text())
+    assert (code, found["look"]) == (0, look)
+    assert (np.sort(np.reshape(found["weights"], (-1, 4))) == [0, 0, 0, 1]).all()
 
 
 @pytest.mark.parametrize("out", [["--out", "drawn.json"], []], ids=["named", "default"])

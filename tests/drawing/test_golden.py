@@ -1,4 +1,4 @@
-"""Drawings against pictures of them that a person looked at, by structural similarity.
+"""Drawings against pictures of them that were looked at, by structural similarity.
 
 `python -m tests.drawing.test_golden` draws them anew into `golden/`: look at each of them.
 """
@@ -37,14 +37,14 @@ def scene(size: tuple[int, int] = (320, 200)) -> Image.Image:
     return picture
 
 
-def told(words: str, size: tuple[int, int] = (320, 200), crop: bool = True) -> Caption:
+def captioned(words: str, size: tuple[int, int] = (320, 200), crop: bool = True) -> Caption:
     options = {} if crop else {"preprocessing": SQUEEZE}
     caption = caption_of(words, size, **options)  # type: ignore[arg-type]
     return replace(caption, gates=np.linspace(0.2, 1, len(caption.words)))
 
 
 def hard(words: str) -> Caption:
-    caption = replace(told(words), look="most-likely")
+    caption = replace(captioned(words), look="most-likely")
     caption.attention[:] = caption.attention == caption.attention.max(axis=(1, 2), keepdims=True)
     return caption
 
@@ -57,11 +57,11 @@ def as_it_is(caption: Caption) -> Caption:
 
 
 def figure(turn: Turn) -> Image.Image:
-    return draw(turn(told("a red house")), scene(), scale=1)
+    return draw(turn(captioned("a red house")), scene(), scale=1)
 
 
 def portrait(turn: Turn) -> Image.Image:
-    caption = told("the sun shines over hills", (200, 320), crop=False)
+    caption = captioned("the sun shines over hills", (200, 320), crop=False)
     return draw(turn(caption), scene((200, 320)), scale=1)
 
 
@@ -72,26 +72,26 @@ def hard_figure(turn: Turn) -> Image.Image:
 def sheet_of_pictures(turn: Turn) -> Image.Image:
     tall = scene((200, 320))
     items = [
-        ("wide.jpg", turn(told("a red house on a green hill")), scene()),
-        ("tall.jpg", turn(told("the sun", tall.size, crop=False)), tall),
+        ("wide.jpg", turn(captioned("a red house on a green hill")), scene()),
+        ("tall.jpg", turn(captioned("the sun", tall.size, crop=False)), tall),
     ]
     return sheet(items, scale=1)
 
 
 def compared(turn: Turn) -> Image.Image:
-    models = [("soft", told("a red house")), ("hard", hard("the sun shines"))]
+    models = [("soft", captioned("a red house")), ("hard", hard("the sun shines"))]
     return sheet([(name, turn(caption), scene()) for name, caption in models], scale=1)
 
 
 def word(turn: Turn) -> Image.Image:
-    return overlay(turn(told("a red house")), scene(), "red")
+    return overlay(turn(captioned("a red house")), scene(), "red")
 
 
 def animation(turn: Turn) -> Image.Image:
     frames = [
         frame.convert("RGB").reduce(2)
         for frame in ImageSequence.Iterator(
-            Image.open(io.BytesIO(animate(turn(told("a red house")), scene())))
+            Image.open(io.BytesIO(animate(turn(captioned("a red house")), scene())))
         )
     ]
     strip = Image.new("RGB", (frames[0].width, sum(frame.height for frame in frames)))
@@ -104,7 +104,7 @@ def in_the_browser(turn: Turn) -> Image.Image:
     """The picture of a page as Chromium shows it; the text below has the machine's typefaces."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        file.write_text(page([("a.jpg", turn(told("a red house")), scene())], "A"), "utf-8")
+        file.write_text(page([("a.jpg", turn(captioned("a red house")), scene())], "A"), "utf-8")
         with opened(file, viewport={"width": 360, "height": 740}) as shown:
             shown.get_by_role("button", name="red").hover()
             return Image.open(io.BytesIO(shown.locator("figure svg").screenshot())).convert("RGB")

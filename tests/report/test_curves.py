@@ -31,8 +31,8 @@ def test_every_element_is_closed_and_names_are_only_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     ["After epoch 2", "Epoch 2 is kept", "The kept epoch has 3.456", "BLEU on dev"],
 )
-def test_the_page_says(said: str) -> None:
-    assert said in text_of(curves_page("soft", curves_of_facts()))
+def test_the_page_says(text: str) -> None:
+    assert text in text_of(curves_page("soft", curves_of_facts()))

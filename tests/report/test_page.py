@@ -43,7 +43,7 @@ def test_links_lead_to_the_sections_and_ids_are_not_used_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "METEOR 23.4 22.4 to 25.4",
         "CIDEr-D 0.679 0.669 to 0.699",
@@ -64,8 +64,8 @@ def test_links_lead_to_the_sections_and_ids_are_not_used_twice() -> None:
         "The pictures of 1 are not there any more",
     ],
 )
-def test_the_page_says(said: str) -> None:
-    assert said in text_of(report_page(facts_of()))
+def test_the_page_says(text: str) -> None:
+    assert text in text_of(report_page(facts_of()))
 
 
 def test_text_of_others_is_only_text() -> None:
@@ -120,9 +120,9 @@ def test_content_words_that_nobody_used_are_marked() -> None:
 
 
 def test_pictures_that_are_gone_leave_their_captions() -> None:
-    said = text_of(report_page(facts_of()))
-    assert "The picture is not there any more. a zebra &amp; a man" in said
-    assert "no picture" in said
+    text = text_of(report_page(facts_of()))
+    assert "The picture is not there any more. a zebra &amp; a man" in text
+    assert "no picture" in text
 
 
 def test_charts_have_names_and_tables_have_headers() -> None:
@@ -138,23 +138,23 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
     bare = facts_of(curves=None, grounding={}, lack="Install its data.", without_picture=0)
     source = report_page(bare)
     assert 'id="grounding"' not in source
-    said = text_of(source)
-    assert "no log.jsonl" in said
-    assert "METEOR is left out. Install its data." in said
-    assert "not there any more; --pictures" not in said
+    text = text_of(source)
+    assert "no log.jsonl" in text
+    assert "METEOR is left out. Install its data." in text
+    assert "not there any more; --pictures" not in text
 
 
 def test_a_model_without_a_gate_has_no_chart_of_it() -> None:
     attention = facts_of().attention
     ungated = type(attention)(attention.health, attention.moments, attention.coverage, {})
-    said = text_of(report_page(facts_of(attention=ungated)))
-    assert "Gate" not in said
-    assert "Coverage" in said
+    text = text_of(report_page(facts_of(attention=ungated)))
+    assert "Gate" not in text
+    assert "Coverage" in text
 
 
 def test_of_a_large_split_the_page_says_how_many_it_shows() -> None:
-    said = text_of(report_page(facts_of(pictures=5000)))
-    assert "The 3 lowest of 5,000 captions" in said
+    text = text_of(report_page(facts_of(pictures=5000)))
+    assert "The 3 lowest of 5,000 captions" in text
 
 
 def test_one_picture_and_one_word_make_a_page_too() -> None:

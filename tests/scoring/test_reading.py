@@ -348,7 +348,7 @@ def test_columns_of_other_names_are_named(name: str, content: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("told", "asked", "way"),
+    ("generated", "asked", "way"),
     [
         (["7"], ["7"], None),
         (["photos/a.jpg", "photos/b.jpg"], ["a.jpg", "b.jpg"], "by file name ("),
@@ -363,11 +363,11 @@ def test_columns_of_other_names_are_named(name: str, content: str, tmp_path: Pat
     ],
 )
 def test_ids_and_file_names_find_each_other(
-    told: list[str], asked: list[str], way: str | None
+    generated: list[str], asked: list[str], way: str | None
 ) -> None:
-    candidates = Candidates("c", {id_: id_ for id_ in reversed(told)})
+    candidates = Candidates("c", {id_: id_ for id_ in reversed(generated)})
     captions, notes = pair(candidates, References("r", {id_: ["x"] for id_ in asked}))
-    assert captions == dict(zip(asked, told, strict=True))
+    assert captions == dict(zip(asked, generated, strict=True))
     assert [way in note for note in notes if way] == [True] * len(notes)
     assert bool(notes) == bool(way)
 
@@ -381,7 +381,7 @@ def test_file_names_of_cocos_annotations_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "asked"),
+    ("generated", "asked"),
     [
         (["1.jpg"], ["x/1.jpg", "y/1.jpg"]),  # which of the two?
         (["1"], ["img1.jpg"]),  # a number inside a name is no id
@@ -389,11 +389,11 @@ def test_file_names_of_cocos_annotations_are_known(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_surely_the_same_picture_is_not_matched(
-    told: list[str], asked: list[str]
+    generated: list[str], asked: list[str]
 ) -> None:
     references = References("r", {id_: ["x"] for id_ in asked})
     with pytest.raises(UserError, match="give both the same ids") as refusal:
-        pair(Candidates("c", dict.fromkeys(told, "")), references)
+        pair(Candidates("c", dict.fromkeys(generated, "")), references)
     assert refusal.value.code == "score.ids"
 
 
@@ -423,18 +423,20 @@ def test_lines_in_the_order_of_a_file_with_ids_say_so(tmp_path: Path) -> None:
 def test_empty_captions_are_kept_and_counted(tmp_path: Path) -> None:
     captions = {"a.jpg": "", "b.jpg": " \u2028", "c.jpg": "..."}
     references = read_references(files.references_jsonl(tmp_path, REFERENCES))
-    told = files.candidates_jsonl(tmp_path, captions)
-    found, notes = pair(read_candidates(told), references)
+    generated = files.candidates_jsonl(tmp_path, captions)
+    found, notes = pair(read_candidates(generated), references)
     assert found == captions
-    assert notes == [f"{told}: 2 captions are empty and scored as such (pictures a.jpg, b.jpg)."]
+    assert notes == [
+        f"{generated}: 2 captions are empty and scored as such (pictures a.jpg, b.jpg)."
+    ]
 
 
 def test_an_empty_line_of_text_shifts_nothing(tmp_path: Path) -> None:
-    told = write_text(tmp_path / "c.txt", ["one", "", "three"])
+    generated = write_text(tmp_path / "c.txt", ["one", "", "three"])
     references = read_references([write_text(tmp_path / "r.txt", ["1", "2", "3"])])
-    captions, notes = pair(read_candidates(told), references)
+    captions, notes = pair(read_candidates(generated), references)
     assert captions == {"1": "one", "2": "", "3": "three"}
-    assert notes == [f"{told}: 1 caption is empty and scored as such (line 2)."]
+    assert notes == [f"{generated}: 1 caption is empty and scored as such (line 2)."]
 
 
 @pytest.mark.parametrize("mark", ["<unk>", "<UNK>", "<end>", "</s>", "<pad>"])
@@ -689,7 +691,7 @@ def test_bad_references_are_refused_by_name(problem: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("told", "counts"),
+    ("generated", "counts"),
     [
         (["1", "2"], "c.txt has 2 captions and r has 3 lines"),
         (
@@ -699,11 +701,11 @@ def test_bad_references_are_refused_by_name(problem: str, tmp_path: Path) -> Non
     ],
 )
 def test_text_of_another_length_names_both_counts(
-    told: list[str], counts: str, tmp_path: Path
+    generated: list[str], counts: str, tmp_path: Path
 ) -> None:
     references = References("r", {str(n): ["x"] for n in range(3)}, has_ids=False)
     with pytest.raises(UserError, match=counts) as refusal:
-        pair(read_candidates(write_text(tmp_path / "c.txt", told)), references)
+        pair(read_candidates(write_text(tmp_path / "c.txt", generated)), references)
     assert refusal.value.code == "data.lines"
 
 

@@ -1,4 +1,4 @@
-"""`sat score` as a person types it: every format, every output, every locale."""
+"""`sat score` as it is typed: every format, every output, every locale."""
 
 import gzip
 import io
@@ -228,11 +228,11 @@ def test_without_standard_input_one_sentence_says_so(pair_: list[Path]) -> None:
 
 
 def test_columns_of_other_names_may_be_in_one_file_alone(sat: Sat, tmp_path: Path) -> None:
-    told = write_csv(tmp_path / "c.csv", ["Bild", "caption"], list(CAPTIONS.items()))
+    generated = write_csv(tmp_path / "c.csv", ["Bild", "caption"], list(CAPTIONS.items()))
     references = tmp_path / "r.csv"
     rows = [f"{id_};{text}\n" for id_, text in files.flat(REFERENCES)]
     references.write_text("".join(["image;Text\n", *rows]), "utf-8")
-    words = ["score", told, references, *QUICK]
+    words = ["score", generated, references, *QUICK]
     code, _, err = sat(*words)
     assert (code, "r.csv, line 1: no caption: " in err) == (1, True)
     code, _, err = sat(*words, "--caption-column", "text")
@@ -253,14 +253,17 @@ def test_columns_of_other_names_may_be_in_one_file_alone(sat: Sat, tmp_path: Pat
 def test_a_data_set_brings_its_split_and_its_training_captions(
     sat: Sat, write: WriteReferences, tmp_path: Path
 ) -> None:
-    told = {**CAPTIONS, "b.jpg": "A dog in the snow ."}  # a training caption, but for its capital
-    words = [files.candidates_jsonl(tmp_path, told), *write(tmp_path, REFERENCES)]
+    generated = {
+        **CAPTIONS,
+        "b.jpg": "A dog in the snow .",
+    }  # a training caption, but for its capital
+    words = [files.candidates_jsonl(tmp_path, generated), *write(tmp_path, REFERENCES)]
     code, out, _ = sat("score", *words, *QUICK, "--json")
     found = json.loads(out)
     assert code == 0
     assert found["references"].endswith(" (test)")
     assert found["diversity"]["unseen"] == pytest.approx(2 / 3)
-    direct = score_captions(told, REFERENCES, metrics=["BLEU-1", "CIDEr-D"])
+    direct = score_captions(generated, REFERENCES, metrics=["BLEU-1", "CIDEr-D"])
     assert {name: one["value"] for name, one in found["scores"].items()} == {
         name: one.value for name, one in direct.items()
     }
@@ -279,8 +282,8 @@ def test_all_references_of_a_data_set_count(sat: Sat, tmp_path: Path) -> None:
 def test_prepared_features_are_a_data_set(sat: Sat, tmp_path: Path) -> None:
     store, _ = make_store(tmp_path / "store", train=5, dev=4)
     dev = [store.examples[row] for row in store.rows("dev")]
-    told = files.candidates_of_evaluate(tmp_path, {one.id: one.captions[0] for one in dev})
-    code, out, _ = sat("score", told, store.folder, "--split", "dev", "--json", *QUICK)
+    generated = files.candidates_of_evaluate(tmp_path, {one.id: one.captions[0] for one in dev})
+    code, out, _ = sat("score", generated, store.folder, "--split", "dev", "--json", *QUICK)
     assert code == 0
     assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(1, abs=1e-6)
     assert json.loads(out)["diversity"]["unseen"] is not None
@@ -293,16 +296,16 @@ def test_rows_that_name_splits_are_a_data_set(sat: Sat, tmp_path: Path) -> None:
         {"picture": "c.jpg", "caption": "a bird", "split": "train"},
     ]
     data = write_lines(tmp_path / "all.jsonl", rows)
-    told = files.candidates_jsonl(tmp_path, {"a.jpg": "a dog", "b.jpg": "a dog"})
-    code, out, err = sat("score", told, data, "--json", *QUICK)
+    generated = files.candidates_jsonl(tmp_path, {"a.jpg": "a dog", "b.jpg": "a dog"})
+    code, out, err = sat("score", generated, data, "--json", *QUICK)
     assert (code, json.loads(out)["pictures"]) == (0, 1)
     assert "left out 1 caption of pictures without references (b.jpg)" in err
-    assert json.loads(sat("score", told, data, "--split", "dev", "--json", *QUICK)[1])["scores"][
-        "BLEU-1"
-    ]["value"] == pytest.approx(0.5)
+    assert json.loads(sat("score", generated, data, "--split", "dev", "--json", *QUICK)[1])[
+        "scores"
+    ]["BLEU-1"]["value"] == pytest.approx(0.5)
     rows[1] |= {"picture": "a.jpg"}
     write_lines(data, rows)
-    code, _, err = sat("score", told, data)
+    code, _, err = sat("score", generated, data)
     assert (code, "is in dev and also in test" in err) == (1, True)
 
 
@@ -310,10 +313,10 @@ def test_rows_that_name_splits_are_a_data_set(sat: Sat, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_real_flickr8k_is_read_by_its_folder_and_by_its_file(sat: Sat, tmp_path: Path) -> None:
     case = read_json("case_b_nearest_other.json.gz")
-    told = files.candidates_of_caption(tmp_path, case["candidates"])
+    generated = files.candidates_of_caption(tmp_path, case["candidates"])
     data = SHARED / "data" / "flickr8k"
     for path in (data, data / "Flickr8k_text" / "Flickr8k.token.txt"):
-        code, out, _ = sat("score", told, path, "--metric", "BLEU-4", "--json")
+        code, out, _ = sat("score", generated, path, "--metric", "BLEU-4", "--json")
         assert code == 0
         assert json.loads(out)["scores"]["BLEU-4"]["value"] == pytest.approx(
             recorded("case_b_nearest_other")["Bleu_4"], abs=1e-9
@@ -330,8 +333,8 @@ def test_real_coco_annotations_take_numbers_and_file_names(sat: Sat, tmp_path: P
     names = [{"file": one["file_name"], "caption": "a man on a horse"} for one in text["images"]]
     by_name = write_lines(tmp_path / "names.jsonl", names)
     answers = [
-        json.loads(sat("score", told, path, "--json", *QUICK)[1])["scores"]
-        for told in (by_number, by_name)
+        json.loads(sat("score", generated, path, "--json", *QUICK)[1])["scores"]
+        for generated in (by_number, by_name)
     ]
     assert answers[0] == answers[1]
 
@@ -540,8 +543,8 @@ def of_caption(path: Path, captions: dict[str, str | None]) -> Path:
 def test_pictures_that_failed_are_missing_captions(
     sat: Sat, tmp_path: Path, pair_: list[Path], ending: str
 ) -> None:
-    told = {"a.jpg": "a dog", "b.jpg": None, "c.jpg": "a cat"}
-    path = of_caption(tmp_path / f"told{ending}", told)
+    generated = {"a.jpg": "a dog", "b.jpg": None, "c.jpg": "a cat"}
+    path = of_caption(tmp_path / f"generated{ending}", generated)
     words = [path, pair_[1], *QUICK]
     code, out, err = sat("score", *words)
     assert (code, out) == (1, "")
@@ -552,7 +555,7 @@ def test_pictures_that_failed_are_missing_captions(
     assert code == 0
     assert "1 picture failed to be captioned (photos/b.jpg)" in err
     assert json.loads(out)["pictures"] == 2
-    without = of_caption(tmp_path / f"without{ending}", {k: v for k, v in told.items() if v})
+    without = of_caption(tmp_path / f"without{ending}", {k: v for k, v in generated.items() if v})
     same = json.loads(sat("score", without, *words[1:], "--subset", "--json")[1])
     assert same["scores"] == json.loads(out)["scores"]
 
@@ -561,7 +564,7 @@ def test_pictures_that_failed_are_missing_captions(
 def test_nothing_but_failures_cannot_be_scored(
     sat: Sat, tmp_path: Path, pair_: list[Path], ending: str
 ) -> None:
-    path = of_caption(tmp_path / f"told{ending}", dict.fromkeys(REFERENCES))
+    path = of_caption(tmp_path / f"generated{ending}", dict.fromkeys(REFERENCES))
     code, out, err = sat("score", path, pair_[1], *QUICK, "--subset")
     assert (code, out) == (1, "")
     assert "no captions, only 3 pictures that failed (photos/a.jpg, photos/b.jpg" in err
@@ -585,9 +588,9 @@ def test_a_subset_is_what_all_systems_have(sat: Sat, pair_: list[Path], tmp_path
 
 
 def test_a_subset_needs_ids(sat: Sat, tmp_path: Path) -> None:
-    told = write_text(tmp_path / "c.txt", ["a dog"])
+    generated = write_text(tmp_path / "c.txt", ["a dog"])
     references = write_text(tmp_path / "r.txt", ["a dog", "a cat"])
-    code, _, err = sat("score", told, references, "--subset")
+    code, _, err = sat("score", generated, references, "--subset")
     assert (code, "c.txt has 1 caption and" in err) == (1, True)
     assert "--subset needs captions and references with ids" in err
 
@@ -678,8 +681,10 @@ def test_any_number_of_references_is_in_the_signature(
 def test_notes_are_told_once_on_standard_error_and_in_json(
     sat: Sat, pair_: list[Path], tmp_path: Path
 ) -> None:
-    told = files.candidates_of_caption(tmp_path, {**CAPTIONS, "a.jpg": "", "\x1b[2Jx.jpg": "x"})
-    code, out, err = sat("score", told, pair_[1], *QUICK, "--json")
+    generated = files.candidates_of_caption(
+        tmp_path, {**CAPTIONS, "a.jpg": "", "\x1b[2Jx.jpg": "x"}
+    )
+    code, out, err = sat("score", generated, pair_[1], *QUICK, "--json")
     notes = json.loads(out)["notes"]
     assert code == 0
     assert [words in note for words, note in zip(WORDS_OF_NOTES, notes, strict=True)] == [True] * 3
@@ -784,9 +789,9 @@ def test_what_is_wrong_in_a_file_is_said_in_words_of_ours(
 
 
 def test_references_may_be_lists_a_line(sat: Sat, tmp_path: Path) -> None:
-    told = files.candidates_text(tmp_path, CAPTIONS)
+    generated = files.candidates_text(tmp_path, CAPTIONS)
     references = write_lines(tmp_path / "r.jsonl", [[*own] for own in REFERENCES.values()])
-    code, out, _ = sat("score", told, references, *QUICK, "--json")
+    code, out, _ = sat("score", generated, references, *QUICK, "--json")
     assert code == 0
     assert json.loads(out)["scores"]["BLEU-1"]["value"] == pytest.approx(0.8)
 
@@ -851,8 +856,8 @@ def in_a_process(words: list[Any], **environment: str) -> tuple[str, list[str]]:
 
 
 def test_no_torch_is_imported(pair_: list[Path]) -> None:
-    _, said = in_a_process([*pair_, *QUICK, "--json"])
-    assert said[-2] == "[]"
+    _, messages = in_a_process([*pair_, *QUICK, "--json"])
+    assert messages[-2] == "[]"
 
 
 @pytest.fixture(scope="session")
@@ -887,8 +892,8 @@ def test_numbers_are_the_same_where_the_decimal_point_is_a_comma(
             *[*ALL_BUT_METEOR, *form],
         ]
         expected = sat("score", *words)[1]
-        out, said = in_a_process(words, LC_ALL=name, LOCPATH=str(locales), COLUMNS="200")
-        assert said[0] == f"{name} ,"
+        out, messages = in_a_process(words, LC_ALL=name, LOCPATH=str(locales), COLUMNS="200")
+        assert messages[0] == f"{name} ,"
         assert out == expected
 
 

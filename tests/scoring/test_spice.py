@@ -1,4 +1,4 @@
-"""SPICE: what its program is given, and what is said when it cannot run."""
+"""SPICE: what its program is given, and the error when it cannot run."""
 
 import importlib.util
 import json
@@ -50,7 +50,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def install_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> Path:
-    """Put a program named java first on the path; gives the file to which it may tell."""
+    """Put a program named java first on the path; gives the file it writes what it was asked to."""
     seen = tmp_path / "seen.json"
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -86,12 +86,12 @@ def test_the_program_gets_single_lines_its_jars_its_heap_and_english_numbers(
 ) -> None:
     seen = install_java(tmp_path, monkeypatch, ANSWER)
     spice.spice_rows(list(CAPTIONS.values()), list(REFERENCES.values()))
-    told = json.loads(seen.read_text())
-    assert told["questions"] == [
+    found = json.loads(seen.read_text())
+    assert found["questions"] == [
         {"image_id": 0, "test": "a dog runs", "refs": ["a dog runs fast"]},
         {"image_id": 1, "test": "a cat", "refs": ["a cat", "the cat"]},
     ]
-    assert {f"{jars}/*", "-Xmx4G", "-Duser.language=en"} <= set(told["arguments"])
+    assert {f"{jars}/*", "-Xmx4G", "-Duser.language=en"} <= set(found["arguments"])
 
 
 def test_without_java_it_says_so(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
