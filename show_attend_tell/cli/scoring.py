@@ -1,6 +1,7 @@
 """The commands that need data alone: show and score."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,7 @@ def show(
 _READING, _SCORING, _COMPARING, _OUTPUT = "Reading", "Scoring", "Comparing", "Output"
 
 
+# Long, because each option is described where it is declared.
 @app.command()
 def score(
     candidates: Annotated[
@@ -178,8 +180,8 @@ def score(
     """
     from show_attend_tell.cli import score_tables, terminal
     from show_attend_tell.files import write_json_lines
-    from show_attend_tell.scoring import files as reading
     from show_attend_tell.scoring import pairing, report
+    from show_attend_tell.scoring.files import Columns, name_of
     from show_attend_tell.scoring.measure import check_metrics, find_metric
 
     if json and markdown:
@@ -187,31 +189,19 @@ def score(
     paths = [candidates, *(against or ())]
     for path in paths:
         if paths.count(path) > 1:
-            problem = f"{reading.name_of(path)}: named twice; compare with another file"
+            problem = f"{name_of(path)}: named twice; compare with another file"
             raise UserError("request.against", problem)
     metrics, lack = report.choose_metrics()
     if metric:
         metrics, lack = tuple(dict.fromkeys(map(find_metric, metric))), None
         check_metrics(metrics)
-    columns = reading.Columns(id_column, caption_column)
+    columns = Columns(id_column, caption_column)
     found, training_captions = _references(references, split, columns)
     if training:
         asked = "train" if _is_data_set(training) else None
         given, of_set = _references([training], asked, columns)
         training_captions = of_set or [text for own in given.captions.values() for text in own]
-    notes = list(found.notes)
-    systems = {}
-    taken = set(found.columns)
-    for path in paths:
-        read = reading.read_candidates(path, columns)
-        taken |= read.columns
-        captions, more = pairing.pair(read, found, subset=subset)
-        systems[printable(read.source)] = captions
-        notes += more
-    for option, name in (("--id-column", id_column), ("--caption-column", caption_column)):
-        if name and name.lower() not in taken:
-            problem = f"{option} {name}: no file has such a column"
-            raise UserError("request.column", f"{problem}; leave it out, or name one that is there")
+    systems, notes = _read_systems(paths, found, columns, subset)
     scored, total = found.captions, None
     if any(len(captions) < len(scored) for captions in systems.values()):
         total = len(scored)
@@ -242,6 +232,28 @@ def score(
         terminal.print_line(score_tables.markdown(made))
     else:
         score_tables.print_report(made, terminal.console())
+
+
+def _read_systems(
+    paths: Sequence[Path], references: "References", columns: "Columns", subset: bool
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Each file's captions by the ids of the references, and the notes of reading them."""
+    from show_attend_tell.scoring.files import read_candidates
+    from show_attend_tell.scoring.pairing import pair
+
+    systems, notes = {}, list(references.notes)
+    taken = set(references.columns)
+    for path in paths:
+        candidates = read_candidates(path, columns)
+        taken |= candidates.columns
+        captions, more = pair(candidates, references, subset=subset)
+        systems[printable(candidates.source)] = captions
+        notes += more
+    for option, name in (("--id-column", columns.id), ("--caption-column", columns.caption)):
+        if name and name.lower() not in taken:
+            problem = f"{option} {name}: no file has such a column"
+            raise UserError("request.column", f"{problem}; leave it out, or name one that is there")
+    return systems, notes
 
 
 def _is_data_set(path: Path) -> bool:

@@ -74,7 +74,7 @@ def evaluate(
     on_progress: Callable[[int], None] = lambda done: None,
     watch_scoring: Callable[[int], object] = lambda done: None,
 ) -> Evaluation:
-    """Caption a split and score it: BLEU and METEOR under every recipe, the rest under coco's."""
+    """Caption a split and score it: BLEU and METEOR under every protocol, the rest under coco."""
     run.check_features(store)
     rows = store.rows(split)
     captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, on_progress)

@@ -19,7 +19,11 @@ DATA_LICENCES = {
     "photographers and are for research; none is part of this folder",
 }
 ELSEWHERE = "under the terms of where you got it"
-HEADLINES = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}  # by coco's recipe
+HEADLINES = {
+    "BLEU-4": "BLEU-4-bp",
+    "METEOR": "METEOR",
+    "CIDEr-D": "CIDEr-D",
+}  # under the protocol coco
 
 
 def write_card(run: Run) -> str:
@@ -86,7 +90,7 @@ def _scores(run: Run) -> str:
         return f"{known}. `sat evaluate` before `sat export` puts the scores of a split here."
     search = result["search"]
     rows = [
-        f"| {recipe} | {_row(scores)} | "
+        f"| {protocol} | {_row(scores)} | "
         + ", ".join(
             f"{name} {score['value']:.3f}"
             if name == "CIDEr-D"  # runs to 10
@@ -95,7 +99,7 @@ def _scores(run: Run) -> str:
             if not name.startswith("BLEU")
         )
         + " |"
-        for recipe, scores in result["scores"].items()
+        for protocol, scores in result["scores"].items()
     ]
     return "\n".join(
         [
