@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from show_attend_tell.drawing.page import STYLE
+from show_attend_tell.report.charts import REPORT_STYLE
 from show_attend_tell.report.page import report_page
 from show_attend_tell.scoring import measure_diversity
 from tests.drawing.test_page import Page
@@ -150,6 +152,11 @@ def test_a_model_without_a_gate_has_no_chart_of_it() -> None:
     text = text_of(report_page(facts_of(attention=ungated)))
     assert "Gate" not in text
     assert "Coverage" in text
+
+
+def test_no_class_has_two_meanings() -> None:
+    styles = (set(re.findall(r"^\.([\w-]+) \{", style, re.M)) for style in (STYLE, REPORT_STYLE))
+    assert not set.intersection(*styles)
 
 
 def test_of_a_large_split_the_page_says_how_many_it_shows() -> None:

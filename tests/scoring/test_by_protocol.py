@@ -13,7 +13,7 @@ TOLD = {"1.jpg": "a dog is running on grass .", "2.jpg": "two men are on a bench
 
 
 @pytest.mark.parametrize("protocol", ["authors", "plain", "coco"])
-def test_bleu_and_meteor_are_measured_as_the_recipe_reads(protocol: str) -> None:
+def test_bleu_and_meteor_are_measured_as_the_protocol_reads(protocol: str) -> None:
     found = score_by_protocol(measure_by_protocol(TOLD, PEOPLE))[protocol]
     expected = score_captions(
         TOLD, PEOPLE, metrics=["BLEU-4-bp", "BLEU-1-nobp", "METEOR"], protocol=protocol
@@ -28,7 +28,7 @@ def test_a_kept_full_stop_counts_for_meteor() -> None:
     assert measured["plain"]["METEOR"].value == measured["coco"]["METEOR"].value
 
 
-def test_what_captions_are_aligned_for_is_counted_once_a_recipe() -> None:
+def test_what_captions_are_aligned_for_is_counted_once_a_protocol() -> None:
     heard: list[int] = []
     measure_by_protocol(TOLD, PEOPLE, heard.append)
     assert sum(heard) == 3 * len(TOLD)

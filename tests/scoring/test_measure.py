@@ -30,7 +30,7 @@ def test_public_names_are_listed_and_sorted() -> None:
 @pytest.mark.parametrize(
     ("protocol", "same_as"), [("authors", "nobp"), ("plain", "nobp"), ("coco", "bp")]
 )
-def test_a_bare_bleu_has_the_penalty_its_recipe_names(protocol: str, same_as: str) -> None:
+def test_a_bare_bleu_has_the_penalty_its_protocol_names(protocol: str, same_as: str) -> None:
     captions = {"1": "a dog", "2": "a cat"}
     names = ["BLEU-1", "BLEU-1-bp", "BLEU-1-nobp"]
     scores = score_captions(captions, REFERENCES, metrics=names, protocol=protocol)
