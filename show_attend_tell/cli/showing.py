@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.errors import counted
 from show_attend_tell.files import read_object, readable_size
 
 
@@ -36,7 +37,7 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
         "weights": index.weights_hash,
         "features": f"{rows} × {columns} places of {index.depth} numbers, float16"
         + (
-            f"; kept below the last {index.fine_tuned} stages, to be tuned"
+            f", before the last {counted(index.fine_tuned, 'stage')}, which training fine-tunes"
             if index.fine_tuned
             else ""
         ),
