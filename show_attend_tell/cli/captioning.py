@@ -313,7 +313,7 @@ def doctor(
     model: ModelOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check this installation: versions, model, privacy, and what each extra would add.
+    """Check this installation, and say what to install for more.
 
     For example:
 
