@@ -36,6 +36,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.run import BEST, LAST
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Event, Progress, Start
 from show_attend_tell.learning.watching.history import draw_curves, read
 from tests.tiny_world import make_store, tiny_recipe
 
@@ -86,12 +87,12 @@ def attempt(
             if calls:
                 die_in_a_write(calls)
 
-            def decode(event: dict[str, Any]) -> None:
-                if event["event"] == "progress":
-                    os.write(say, b"%d\n" % event["step"])
+            def watch(event: Event) -> None:
+                if isinstance(event, Progress):
+                    os.write(say, b"%d\n" % event.step)
 
             recipe = tiny_recipe(*OPTIONS)
-            train(FeatureStore.open(store), run, recipe, resume=True, watch=[decode])
+            train(FeatureStore.open(store), run, recipe, resume=True, watch=[watch])
             code = 0
         except BaseException as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -132,7 +133,7 @@ def main() -> None:
         assert code == 0, "the unbroken run failed"
         whole_seconds = time.monotonic() - whole_begin
         wanted = [(folder / "whole" / name).read_bytes() for name in (BEST, LAST)]
-        logged = [event["step"] for event in read(folder / "whole" / "log.jsonl")]
+        logged = [event.step for event in read(folder / "whole" / "log.jsonl")]
         killed = {"after a time": 0, "in a write": 0}
         runs = lost = 0
         while sum(killed.values()) < asked.kills:
@@ -155,7 +156,7 @@ def main() -> None:
                     lost = max(lost, done - saved_step(run))
             found = [(run / name).read_bytes() for name in (BEST, LAST)]
             assert found == wanted, f"run {runs - 1} ended in other bits"
-            again = [e["step"] for e in read(run / "log.jsonl") if e["event"] != "start"]
+            again = [e.step for e in read(run / "log.jsonl") if not isinstance(e, Start)]
             assert again == [step for step in logged if step], f"run {runs - 1} logged other steps"
         assert lost <= 1, f"a kill cost {lost} steps"
     facts = {

@@ -37,6 +37,7 @@ from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Stop
 from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import BLEU
 from show_attend_tell.scoring.measure import Measured, measure
@@ -88,7 +89,7 @@ def trained(model: str, seed: int, store: FeatureStore, runs: Path) -> Run:
     """The run of a model, trained now if it is not there or not finished."""
     folder, recipe = runs / f"{model}-{seed}", recipe_of(model, seed)
     log = folder / "log.jsonl"
-    if not log.exists() or read(log)[-1]["event"] != "stop":
+    if not log.exists() or not isinstance(read(log)[-1], Stop):
         soft = trained("soft", seed, store, runs).folder if model == "hard" else None
         say = console(stderr=True)
         say.print(f"training [bold]{folder}[/]")

@@ -84,7 +84,7 @@ def test_train_evaluate_and_show_leave_what_they_promise(
 
     code, out, _ = sat("show", run)
     assert code == 0
-    assert "finished: all 1 epochs are done" in out
+    assert "finished: the only epoch is done" in out
     code, out, _ = sat("show", store.folder, "--json")
     assert json.loads(out)["pictures"] == {"train": "40 of 40", "dev": "6 of 6"}
 

@@ -1,33 +1,38 @@
 """The log survives a kill and forgets what a resumed run does again; its curves can be drawn."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.watching.history import Event, History, curves_of, draw_curves, read
+from show_attend_tell.learning.watching.events import Dev, LogEvent, Start, Step, Stop, to_line
+from show_attend_tell.learning.watching.history import History, curves_of, draw_curves, read
+
+START = Start(0, 0, 9, 9, 9, 9, 1, 1, ["Zoë"])
+STOP = Stop(9, "all is done")
 
 
-def step(number: int, batch: int = 1, batches: int = 9, epoch: int = 1) -> Event:
-    place = {"step": number, "epoch": epoch, "batch": batch, "batches": batches}
-    return {"event": "step", **place, "nats_per_word": 3.0 + 1 / (1 + number)}
+def step(number: int, batch: int = 1, batches: int = 9, epoch: int = 1) -> Step:
+    nats = 3.0 + 1 / (1 + number)
+    return Step(number, epoch, batch, batches, nats, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
-def dev(number: int, epoch: int) -> Event:
+def dev(number: int, epoch: int) -> Dev:
     scores = {f"BLEU-{n}": 0.6 / n - abs(epoch - 2) / 100 for n in range(1, 5)}
-    facts = {"nats_per_word": 3.1, "best": epoch <= 2}
-    return {"event": "dev", "step": number, "epoch": epoch, **facts, **scores}
+    return Dev(number, epoch, scores, 3.1, 9.0, 9, 1.0, best=epoch <= 2)
 
 
 def test_events_come_back_in_order_from_a_reopened_log(tmp_path: Path) -> None:
-    History(tmp_path).append({"event": "start", "names": "Zoë"})
+    History(tmp_path).append(START)
     History(tmp_path).append(step(1))
-    assert read(tmp_path / "log.jsonl") == [{"event": "start", "names": "Zoë"}, step(1)]
+    assert read(tmp_path / "log.jsonl") == [START, step(1)]
 
 
 def test_an_event_is_readable_as_soon_as_it_is_appended(tmp_path: Path) -> None:
@@ -50,13 +55,13 @@ def test_every_cut_of_the_last_line_leaves_the_lines_before_it(tmp_path: Path) -
 
 def test_a_line_being_written_is_left_out_when_reading(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"event": "start"}\n{"event": "st', "utf-8")
-    assert read(path) == [{"event": "start"}]
+    path.write_text(json.dumps(to_line(STOP)) + '\n{"event": "st', "utf-8")
+    assert read(path) == [STOP]
 
 
 def test_truncate_after_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
     history = History(tmp_path)
-    events = [{"event": "start"}, step(1), step(2), dev(2, 1), step(3), {"event": "stop"}]
+    events = [START, step(1), step(2), dev(2, 1), step(3), STOP]
     for event in events:
         history.append(event)
     history.truncate_after(2, epochs=1)
@@ -83,11 +88,14 @@ def test_truncate_after_of_a_new_log_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("line", ["not json", "[1]", '{"a": ', '{"step": 3}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "line",
+    ["not json", "[1]", '{"a": ', '{"step": 3}', '{"event": "dev"}', '{"event": 1}', "[" * 100_000],
+)
 def test_a_damaged_line_is_named_by_number(line: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"event": "start"}\n' + line + "\n", "utf-8")
-    with pytest.raises(UserError, match=r"log\.jsonl:2: not a JSON object") as caught:
+    path.write_text(json.dumps(to_line(STOP)) + "\n" + line + "\n", "utf-8")
+    with pytest.raises(UserError, match=r"log\.jsonl:2: not an event") as caught:
         read(path)
     assert caught.value.code == "data.log"
 
@@ -139,7 +147,7 @@ def test_before_the_first_epoch_has_ended_there_are_no_curves(tmp_path: Path) ->
     ],
     ids=["one dev", "one step", "thirty epochs"],
 )
-def test_curves_are_drawn_from_any_part_of_a_run(events: list[Event], tmp_path: Path) -> None:
+def test_curves_are_drawn_from_any_part_of_a_run(events: list[LogEvent], tmp_path: Path) -> None:
     path = tmp_path / "soft <1>" / "curves.html"
     path.parent.mkdir()
     draw_curves(events, 1, path)
@@ -152,8 +160,7 @@ def test_curves_are_drawn_from_any_part_of_a_run(events: list[Event], tmp_path: 
 
 
 def test_a_run_without_scores_has_its_losses_drawn_alone(tmp_path: Path) -> None:
-    facts = {"step": 1, "epoch": 1, "nats_per_word": 3.1, "best": True}
-    draw_curves([step(1), {"event": "dev", **facts}], 1, tmp_path / "curves.html")
+    draw_curves([step(1), replace(dev(1, 1), scores={})], 1, tmp_path / "curves.html")
     assert (tmp_path / "curves.html").read_text("utf-8").count('<svg class="chart"') == 1
 
 

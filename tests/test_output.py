@@ -20,6 +20,7 @@ from show_attend_tell.captioning.captioner import Captioner
 from show_attend_tell.cli import terminal
 from show_attend_tell.cli.listing import list_pictures, skipped_sentence
 from show_attend_tell.errors import UserError
+from show_attend_tell.learning.watching.events import Start
 from tests.conftest import SAT, Sat
 
 PLAIN = ["--views", "1", "--beam", "1", "--consensus", "0"]  # a search that takes little time
@@ -255,9 +256,9 @@ def test_ctrl_c_says_how_to_go_on(
 
 
 def test_the_first_line_of_training_has_its_singulars(capsys: pytest.CaptureFixture[str]) -> None:
-    event = {"event": "start", "captions": 1, "words": 1, "parameters": 1e6, "step": 0, "notes": []}
     for threads in (1, 2):
-        terminal.TrainingProgress(terminal.console())(event | {"threads": threads})
+        start = Start(0, 0, 1, 1, 1_000_000, 1, 1, threads)
+        terminal.TrainingProgress(terminal.console())(start)
     said = capsys.readouterr().out.split("\n")
     assert said[:2] == [
         f"1 caption, 1 word, 1.0 million parameters, {threads}"

@@ -11,6 +11,7 @@ from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Start, Step
 from show_attend_tell.learning.watching.history import read
 from tests.shared import SHARED, needs_shared
 
@@ -64,7 +65,8 @@ def test_a_recipe_trains_on_its_data_set(
     store = store_of_noise(SHARED / "data" / captions, tmp_path / "store", recipe)
     train(store, tmp_path / "run", recipe)
     events = read(tmp_path / "run" / "log.jsonl")
-    assert events[0]["captions"] == train_captions
-    losses = [event["nats_per_word"] for event in events if event["event"] == "step"]
+    assert isinstance(events[0], Start)
+    assert events[0].captions == train_captions
+    losses = [event.nats_per_word for event in events if isinstance(event, Step)]
     assert losses[-1] < losses[0]
     assert Run.open(tmp_path / "run").meta["epoch"] == 1

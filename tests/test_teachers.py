@@ -15,6 +15,7 @@ from show_attend_tell.learning.objectives.likelihood import Advice, soft_cost
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import LAST, Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Event, Progress
 from tests.tiny_world import make_store, tiny_recipe
 
 
@@ -125,8 +126,8 @@ def test_a_stopped_pupil_goes_on_to_the_same_bits(
     recipe = distilled(runs)
     train(store, tmp_path / "whole", recipe)
 
-    def stop(event: dict[str, Any]) -> None:
-        if event["event"] == "progress" and event["step"] == 3:
+    def stop(event: Event) -> None:
+        if isinstance(event, Progress) and event.step == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,7 +1,6 @@
 """Training on the tiny world: it learns, it looks, it stops and goes on to the same bits."""
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -24,11 +23,14 @@ from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock
 from show_attend_tell.learning import checkpoint, trainer
+from show_attend_tell.learning.dev import DevScores
 from show_attend_tell.learning.evaluate import caption_rows
 from show_attend_tell.learning.model.decoder import Decoder
+from show_attend_tell.learning.objectives import objective
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Dev, Event, Progress, Start, Step, Stop
 from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import METRICS
 from show_attend_tell.scoring.metrics.rouge import rouge_rows
@@ -108,11 +110,11 @@ def test_the_run_folder_holds_what_the_design_says(trained: Run) -> None:
     names = {path.name for path in trained.folder.iterdir()}
     assert {"recipe.toml", "vocabulary.txt", "log.jsonl", "curves.html", BEST, LAST} <= names
     events = read(trained.folder / "log.jsonl")
-    assert [event["event"] for event in events[:1]] == ["start"]
-    assert events[-1]["event"] == "stop"
-    step = next(event for event in events if event["event"] == "step")
+    assert isinstance(events[0], Start)
+    assert isinstance(events[-1], Stop)
+    step = next(event for event in events if isinstance(event, Step))
     for term in ("nats_per_word", "penalty_excess", "penalty_floor", "gradient_norm"):
-        assert np.isfinite(step[term])
+        assert np.isfinite(getattr(step, term))
 
 
 def test_save_and_load_tell_the_same(trained: Run, world: tuple[FeatureStore, list[Scene]]) -> None:
@@ -153,8 +155,8 @@ def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
     recipe = quick_recipe("training.learning_rate=0.001", "model.dropout=0.3", *options)
     train(world[0], tmp_path / "whole", recipe)
 
-    def press_ctrl_c(event: dict[str, Any]) -> None:
-        if event["event"] == "progress" and event["step"] == 5:
+    def press_ctrl_c(event: Event) -> None:
+        if isinstance(event, Progress) and event.step == 5:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -169,13 +171,13 @@ def test_a_run_stopped_by_a_person_goes_on_to_the_same_bits(
 def test_ctrl_c_during_the_last_dev_score_is_heard_and_the_run_is_finished(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
-    def press_ctrl_c(event: dict[str, Any]) -> None:
-        if event["event"] == "dev" and event["epoch"] == 1:
+    def press_ctrl_c(event: Event) -> None:
+        if isinstance(event, Dev) and event.epoch == 1:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         train(world[0], tmp_path, quick_recipe("training.epochs=1"), watch=[press_ctrl_c])
-    assert read(tmp_path / "log.jsonl")[-1]["event"] == "stop"
+    assert isinstance(read(tmp_path / "log.jsonl")[-1], Stop)
 
 
 HANG_UP = """
@@ -206,7 +208,7 @@ def test_a_terminal_that_is_closed_lets_the_trainer_save_and_stop(tmp_path: Path
         [sys.executable, "-c", HANG_UP, *words], cwd=ROOT, timeout=120, check=False
     ).returncode
     _, meta = checkpoint.load(tmp_path / "run" / LAST)
-    steps = [e["step"] for e in read(tmp_path / "run" / "log.jsonl")]
+    steps = [e.step for e in read(tmp_path / "run" / "log.jsonl")]
     assert code == 130
     assert meta["place"]["step"] > 0
     assert meta["place"]["step"] >= max(steps)
@@ -219,8 +221,8 @@ def test_other_requests_to_stop_save_as_ctrl_c_does(
     if not hasattr(signal, name):
         pytest.skip("not here")
 
-    def ask(event: dict[str, Any]) -> None:
-        if event["event"] == "progress" and event["step"] == 5:
+    def ask(event: Event) -> None:
+        if isinstance(event, Progress) and event.step == 5:
             signal.raise_signal(getattr(signal, name))
 
     with pytest.raises(KeyboardInterrupt):
@@ -256,6 +258,7 @@ import torch
 torch.set_num_threads(1)
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning import trainer
+from show_attend_tell.learning.watching.events import Progress
 from tests.tiny_world import tiny_recipe
 
 store, run, attention, how, seed = sys.argv[1:6]
@@ -277,7 +280,7 @@ if how == "in a write":  # between two of the system calls that write a checkpoi
     os.fsync, Path.replace = mortal(os.fsync), mortal(Path.replace)
 
 def watch(event):
-    if how == "at a step" and event["event"] == "progress" and chance.random() < 0.15:
+    if how == "at a step" and isinstance(event, Progress) and chance.random() < 0.15:
         threading.Timer(chance.random() * 0.02, die).start()
 
 options = ["training.epochs=2", "training.save_minutes=0.0", "model.dropout=0.3"]
@@ -322,19 +325,19 @@ def test_the_resumed_log_tells_each_step_once(
     class Died(Exception):
         pass
 
-    def die(event: dict[str, Any]) -> None:
-        if event["event"] == "step" and event["step"] == 20:
+    def die(event: Event) -> None:
+        if isinstance(event, Step) and event.step == 20:
             raise Died
 
     with pytest.raises(Died):
         train(world[0], tmp_path / "run", recipe, watch=[die])
     train(world[0], tmp_path / "run", None, resume=True)
-    steps = [e["step"] for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
+    steps = [e.step for e in read(tmp_path / "run" / "log.jsonl") if isinstance(e, Step)]
     assert steps == sorted(set(steps))
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, at_step: int, term: str) -> None:
-    real = trainer.soft_cost
+    real = objective.soft_cost
     calls = 0
 
     def poisoned(*args: Any, **options: Any) -> Any:
@@ -348,7 +351,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, at_step: int, term: str) -> None:
                 setattr(cost, {"likelihood": "nats"}.get(term, term), float("nan"))
         return cost
 
-    monkeypatch.setattr(trainer, "soft_cost", poisoned)
+    monkeypatch.setattr(objective, "soft_cost", poisoned)
 
 
 @pytest.mark.parametrize("term", ["likelihood", "penalty", "gradient"])
@@ -402,7 +405,7 @@ def mistakes() -> dict[str, tuple[Callable[[Path, FeatureStore], object], str]]:
         "another recipe": (another_recipe, "begun with another recipe"),
         "no --resume": (no_resume, "add --resume"),
         "other vocabulary": (other_vocabulary, "not the vocabulary"),
-        "nothing to resume": (nothing_there, "no run to go on with"),
+        "nothing to resume": (nothing_there, "no run to resume"),
         "other encoder": (other_encoder, "--set encoder.name=tiny"),
         "too few augmentations": (too_few_augmentations, "--augmentations 3"),
         "start from another shape": (start_from_another_shape, "other shapes"),
@@ -431,8 +434,8 @@ def test_hard_attention_learns_the_tiny_world_and_looks_at_single_places(
     recipe = tiny_recipe("model.attention=hard", *(f"hard.{choice}" for choice in rule))
     train(world[0], tmp_path / "run", recipe)
     events = read(tmp_path / "run" / "log.jsonl")
-    assert max(event["BLEU-4"] for event in events if event["event"] == "dev") > 0.95
-    entropies = [event["entropy_nats"] for event in events if event["event"] == "step"]
+    assert max(event.scores["BLEU-4"] for event in events if isinstance(event, Dev)) > 0.95
+    entropies = [event.entropy_nats for event in events if isinstance(event, Step)]
     assert entropies[-1] < entropies[0] - 0.5
 
 
@@ -466,8 +469,8 @@ def test_rewards_rise_when_they_are_learned_from(
         "search.max_words=12",
     )
     train(world[0], tmp_path / "run", recipe, start_from=tmp_path / "begun")
-    steps = [e for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "step"]
-    rewards = [event["reward"] for event in steps]
+    steps = [e for e in read(tmp_path / "run" / "log.jsonl") if isinstance(e, Step)]
+    rewards = [event.reward for event in steps]
     assert rewards[0] > 4  # of 11: the references are those of the same pictures
     assert rewards[-1] > rewards[0] + 0.5
 
@@ -477,7 +480,7 @@ def test_a_run_can_start_from_another_s_best_weights(
 ) -> None:
     recipe = tiny_recipe("model.attention=hard", "training.epochs=1")
 
-    def stop(event: dict[str, Any]) -> None:
+    def stop(event: Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):  # before the first step
@@ -627,14 +630,14 @@ def judge_by(
     monkeypatch: pytest.MonkeyPatch, scores: list[float], nats: list[float] | None = None
 ) -> None:
     """Let the dev scores, and perhaps the dev losses, of the epochs be these."""
-    really_score = trainer.Trainer._score
+    really_score = trainer.score_dev
 
-    def score(self: trainer.Trainer, judged: Any) -> tuple[float, dict[str, Any]]:
-        _, found = really_score(self, judged)
-        found |= {"nats_per_word": nats[self.place.epoch]} if nats else {}
-        return scores[self.place.epoch], found
+    def score(*given: Any) -> DevScores:
+        found, epoch = really_score(*given), given[-1]
+        found.scores["BLEU-4-bp"] = scores[epoch - 1]
+        return replace(found, nats_per_word=nats[epoch - 1]) if nats else found
 
-    monkeypatch.setattr(trainer.Trainer, "_score", score)
+    monkeypatch.setattr(trainer, "score_dev", score)
 
 
 def test_early_stopping_waits_for_patience(
@@ -644,10 +647,10 @@ def test_early_stopping_waits_for_patience(
     recipe = tiny_recipe("training.epochs=9", "training.patience=2")
     train(world[0], tmp_path / "run", recipe)
     events = read(tmp_path / "run" / "log.jsonl")
-    devs = [event for event in events if event["event"] == "dev"]
-    assert [event["best"] for event in devs] == [True, False, False]
-    assert events[-1]["reason"] == "dev BLEU-4-bp has not risen for 2 epochs"
-    assert json.dumps(events)  # plain JSON throughout
+    devs = [event for event in events if isinstance(event, Dev)]
+    assert [event.best for event in devs] == [True, False, False]
+    assert isinstance(events[-1], Stop)
+    assert events[-1].reason == "dev BLEU-4-bp has not risen for 2 epochs"
 
 
 def test_there_is_no_early_stop_while_the_score_is_zero_and_the_dev_loss_decides(
@@ -657,9 +660,10 @@ def test_there_is_no_early_stop_while_the_score_is_zero_and_the_dev_loss_decides
     judge_by(monkeypatch, [3e-10, 1e-13, 2e-12, 1e-9, 0.0], nats=[3.0, 2.5, 2.7, 2.6, 2.8])
     train(world[0], tmp_path / "run", tiny_recipe("training.epochs=5", "training.patience=1"))
     events = read(tmp_path / "run" / "log.jsonl")
-    devs = [event["best"] for event in events if event["event"] == "dev"]
+    devs = [event.best for event in events if isinstance(event, Dev)]
     assert devs == [True, True, False, False, False]
-    assert events[-1]["reason"] == (
+    assert isinstance(events[-1], Stop)
+    assert events[-1].reason == (
         "all 5 epochs are done; dev BLEU-4-bp stayed at 0.00, so the dev loss chose the best"
     )
     assert Run.open(tmp_path / "run").meta["epoch"] == 2
@@ -671,16 +675,16 @@ def test_a_score_above_zero_decides_again_whatever_the_dev_loss_is(
     judge_by(monkeypatch, [1e-9, 0.02, 0.01, 0.0, 0.0], nats=[2.0, 3.0, 2.5, 1.0, 1.0])
     train(world[0], tmp_path / "run", tiny_recipe("training.epochs=5", "training.patience=2"))
     events = read(tmp_path / "run" / "log.jsonl")
-    devs = [event["best"] for event in events if event["event"] == "dev"]
+    devs = [event.best for event in events if isinstance(event, Dev)]
     assert devs == [True, True, False, False]
-    assert "has not risen for 2 epochs" in events[-1]["reason"]
+    assert "has not risen for 2 epochs" in events[-1].reason
 
 
 def test_a_small_set_is_gone_through_several_times_an_epoch(tmp_path: Path) -> None:
     store, _ = make_store(tmp_path / "store", train=20, dev=4)
     batches = trainer.Trainer(
-        store, new_folder(tmp_path / "run"), tiny_recipe("training.minimum_steps=9"), (), ()
-    )._epoch_order(0)
+        store, new_folder(tmp_path / "run"), tiny_recipe("training.minimum_steps=9"), ()
+    ).feed.epoch(0)
     assert 9 <= len(batches) < 9 + 4
     counts = Counter(caption for batch in batches for caption in batch.tolist())
     assert set(counts) == set(range(20))
@@ -698,8 +702,7 @@ def test_an_epoch_of_many_pictures_is_one_pass_in_the_same_order(
             new_folder(tmp_path / name),
             tiny_recipe(f"training.minimum_steps={name}"),
             (),
-            (),
-        )._epoch_order(3)
+        ).feed.epoch(3)
         for name in ("0", "5")
     ]
     assert all(np.array_equal(*pair) for pair in zip(*orders, strict=True))
@@ -726,7 +729,7 @@ def test_the_average_of_a_short_run_has_left_the_first_weights(
 ) -> None:
     recipe = tiny_recipe("training.average=0.998", "training.epochs=4")
 
-    def stop(event: dict[str, Any]) -> None:
+    def stop(event: Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -754,7 +757,9 @@ def test_a_run_that_goes_on_on_another_set_up_says_so(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def notes() -> str:
-        return " ".join(read(tmp_path / "run" / "log.jsonl")[-2]["notes"])
+        start = read(tmp_path / "run" / "log.jsonl")[-2]
+        assert isinstance(start, Start)
+        return " ".join(start.notes)
 
     recipe = quick_recipe("training.epochs=1")
     train(world[0], tmp_path / "run", recipe)
@@ -763,8 +768,8 @@ def test_a_run_that_goes_on_on_another_set_up_says_so(
     here = trainer.setup()
     monkeypatch.setattr(trainer, "setup", lambda: here | {"threads": 63, "torch": "9.9"})
     train(world[0], tmp_path / "run", None, resume=True)
-    assert "resumed on another set-up (torch 9.9 instead of" in notes()
-    assert "threads 63 instead of" in notes()
+    assert "resumed on another set-up (torch is 9.9, not" in notes()
+    assert "threads is 63, not" in notes()
     assert "not be bit-identical" in notes()
 
 
@@ -787,8 +792,8 @@ def test_a_hundred_epochs_keep_memory_log_and_folder_bounded(tmp_path: Path) -> 
     )
     megabytes: list[float] = []
 
-    def weigh(event: dict[str, Any]) -> None:
-        if event["event"] == "dev":
+    def weigh(event: Event) -> None:
+        if isinstance(event, Dev):
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             megabytes.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
@@ -817,11 +822,11 @@ def test_the_best_epoch_is_best_by_the_metric_asked_for(
     world: tuple[FeatureStore, list[Scene]], tmp_path: Path
 ) -> None:
     train(world[0], tmp_path / "run", quick_recipe("training.stop_on=CIDEr-D"))
-    devs = [e for e in read(tmp_path / "run" / "log.jsonl") if e["event"] == "dev"]
-    best = [event for event in devs if event["best"]][-1]
-    assert best["CIDEr-D"] == max(event["CIDEr-D"] for event in devs) > 0
+    devs = [e for e in read(tmp_path / "run" / "log.jsonl") if isinstance(e, Dev)]
+    best = [event for event in devs if event.best][-1]
+    assert best.scores["CIDEr-D"] == max(event.scores["CIDEr-D"] for event in devs) > 0
     meta = Run.open(tmp_path / "run").meta
-    assert (meta["epoch"], meta["CIDEr-D"]) == (best["epoch"], best["CIDEr-D"])
+    assert (meta["epoch"], meta["CIDEr-D"]) == (best.epoch, best.scores["CIDEr-D"])
 
 
 def test_nothing_is_scored_to_learn_whether_a_metric_can_be_computed(

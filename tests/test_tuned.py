@@ -19,6 +19,7 @@ from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import LAST, Run, encoder_of, is_fine_tuned
 from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.watching.events import Event, Progress
 from tests.small_photos import small_recipe, small_store
 
 TUNED = 2
@@ -98,8 +99,8 @@ def test_tuning_moves_the_upper_stages_and_goes_on_after_a_stop_to_the_same_bits
     ]
     assert set(moved) == {name for name, _ in upper.named_parameters()}
 
-    def stop(event: dict[str, object]) -> None:
-        if event["event"] == "progress" and event["step"] == 5:
+    def stop(event: Event) -> None:
+        if isinstance(event, Progress) and event.step == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -141,9 +142,9 @@ def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
             seen.append(len(stored))
         return see(upper, stored)
 
-    def listen(event: dict[str, object]) -> None:
-        if event["event"] == "progress":
-            steps.append(event["step"])
+    def listen(event: Event) -> None:
+        if isinstance(event, Progress):
+            steps.append(event.step)
 
     monkeypatch.setattr(Upper, "forward", count)
     train(store, tmp_path / "run", fine_tuned_recipe(*options), watch=[listen])

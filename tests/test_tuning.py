@@ -22,6 +22,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint, tuning
 from show_attend_tell.learning.recipe import Recipe, load_recipe, vary
 from show_attend_tell.learning.run import BEST, Run
+from show_attend_tell.learning.watching.events import Dev, Event, Progress, Start
 from show_attend_tell.learning.watching.history import read
 from tests.conftest import Sat
 from tests.tiny_world import make_store, tiny_recipe
@@ -93,7 +94,7 @@ def test_a_trial_that_falls_behind_is_pruned_and_keeps_its_log(
     bad = [row for row in table(tmp_path) if row["training.learning_rate"] == "1e-09"]
     assert [(row["outcome"], row["epochs"]) for row in bad] == [("pruned", "1")] * len(bad) != []
     run = tmp_path / "runs" / f"{int(bad[0]['trial']):03}"
-    assert [e["event"] for e in read(run / "log.jsonl")] == ["start", "step", "dev"]
+    assert [e.event for e in read(run / "log.jsonl")] == ["start", "step", "dev"]
     assert not list(run.glob("*.safetensors"))
 
 
@@ -102,16 +103,16 @@ def pretend(monkeypatch: pytest.MonkeyPatch, key: str, scores: dict[Any, list[fl
     section, name = key.split(".")
 
     def train(store: Any, folder: Path, recipe: Recipe, *, resume: bool, watch: Any) -> None:
-        def decode(**event: Any) -> None:
-            for hear in watch:
-                hear(event)
+        def show(event: Event) -> None:
+            for one in watch:
+                one(event)
 
-        decode(event="start")
+        show(Start(0, 0, 1, 1, 1, 1, 1, 1))
         for epoch, score in enumerate(scores[getattr(getattr(recipe, section), name)], start=1):
-            decode(event="progress", epoch=epoch)
+            show(Progress(1, epoch, 1, 1, 3.0, 9.0))
             if math.isnan(score):
                 raise UserError("training.diverged", "the gradient became nan")
-            decode(event="dev", epoch=epoch, **{"BLEU-4-bp": score})
+            show(Dev(1, epoch, {"BLEU-4-bp": score}, 3.0, 9.0, 1, 1.0, best=False))
 
     monkeypatch.setattr(tuning, "train", train)
     monkeypatch.setattr(tuning, "draw_study", lambda *arguments: None)
@@ -170,9 +171,9 @@ def test_a_study_stopped_at_every_kind_of_moment_ends_as_one_that_never_was(
     search = ["training.learning_rate=1e-3..1e-1:log", "model.dropout=0..0.5"]
     survived: list[str] = []
 
-    def die_once_at_each(event: dict[str, Any]) -> None:
-        if event["event"] not in survived:
-            survived.append(event["event"])
+    def die_once_at_each(event: Event) -> None:
+        if event.event not in survived:
+            survived.append(event.event)
             raise Died
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -198,10 +199,11 @@ TUNE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.learning.watching.events import Dev
 from tests.test_tuning import RATES, quick, tune
 
 def die(event):
-    if event["event"] == "dev" and event["epoch"] == 1:
+    if isinstance(event, Dev) and event.epoch == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
 store, study = map(Path, sys.argv[1:])
@@ -219,9 +221,9 @@ def test_a_trial_killed_at_its_dev_score_is_taken_up_and_counted_once(
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, b"")  # Optuna logs nothing
     begins: list[int] = []
 
-    def listen(event: dict[str, Any]) -> None:
-        if event["event"] == "start":
-            begins.append(event["step"])
+    def listen(event: Event) -> None:
+        if isinstance(event, Start):
+            begins.append(event.step)
 
     tune(store, tmp_path / "study", quick(), RATES, trials=2, watch=listen)
     assert begins == [12, 0]  # the first goes on after its epoch of 48 / 4 steps
@@ -241,7 +243,7 @@ def test_ctrl_c_saves_exits_130_and_the_same_command_goes_on(
     command = ["tune", store.folder, tmp_path / "study", "--search", RATES[0], "--trials", 2]
     really_advance = terminal.TuningProgress._advance
 
-    def press_ctrl_c(self: Any, event: dict[str, Any]) -> None:
+    def press_ctrl_c(self: Any, event: Event) -> None:
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(terminal.TuningProgress, "_advance", press_ctrl_c)
@@ -253,7 +255,7 @@ def test_ctrl_c_saves_exits_130_and_the_same_command_goes_on(
     monkeypatch.setattr(terminal.TuningProgress, "_advance", really_advance)
     code, _, err = sat(*command, *recipe_in(tmp_path))
     assert code == 0
-    assert "going on after step 1" in err
+    assert "resuming after step 1" in err
     assert "trial 1 finished after epoch 1, dev BLEU-4-bp" in err
     assert f"--recipe {tmp_path / 'study'}/best.toml" in err
     assert [row["trial"] for row in table(tmp_path / "study")] == ["0", "1"]
@@ -278,7 +280,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "cannot be searched; give it a value",
     ),
     "a list": ("distillation.teachers=[1],[2]", "cannot be searched; give it a value"),
-    "other features": ("encoder.grid=4,7", "the recipe asks for encoder.grid = 7"),
+    "other features": ("encoder.grid=4,7", "encoder.grid is 4, not 7"),
     "no use": ("hard.samples=1..4", "hard.samples is of no use with model.attention"),
 }
 

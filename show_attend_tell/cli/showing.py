@@ -52,6 +52,7 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
 
 def _of_run(folder: Path) -> dict[str, Any]:
     from show_attend_tell.learning.recipe import load_recipe
+    from show_attend_tell.learning.watching.events import Dev, Stop
     from show_attend_tell.learning.watching.history import read
 
     recipe = load_recipe(str(folder / "recipe.toml"))
@@ -64,16 +65,16 @@ def _of_run(folder: Path) -> dict[str, Any]:
         "optimiser": f"{recipe.training.optimiser} at {recipe.training.learning_rate:g}",
     }
     events = read(folder / "log.jsonl") if (folder / "log.jsonl").exists() else []
-    devs = [event for event in events if event["event"] == "dev"]
+    devs = [event for event in events if isinstance(event, Dev)]
     facts["dev BLEU-1..4"] = {
-        f"epoch {event['epoch']}": " ".join(f"{100 * event[f'BLEU-{n}']:.2f}" for n in range(1, 5))
-        + f", loss {event['nats_per_word']:.3f} nats a word"
-        for event in devs
+        f"epoch {dev.epoch}": " ".join(f"{100 * dev.scores[f'BLEU-{n}']:.2f}" for n in range(1, 5))
+        + f", loss {dev.nats_per_word:.3f} nats a word"
+        for dev in devs
     } or "none yet"
     if devs:
-        best = max((e for e in devs if e["best"]), key=lambda event: int(event["epoch"]))
-        facts["best"] = f"epoch {best['epoch']} by dev {recipe.training.stop_on}"
-    stops = [event["reason"] for event in events if event["event"] == "stop"]
+        best = max((dev for dev in devs if dev.best), key=lambda dev: dev.epoch)
+        facts["best"] = f"epoch {best.epoch} by dev {recipe.training.stop_on}"
+    stops = [event.reason for event in events if isinstance(event, Stop)]
     facts["state"] = f"finished: {stops[-1]}" if stops else "not finished; go on with --resume"
     if (folder / "scores.json").exists():
         scores = read_object(folder / "scores.json", "remove it and run `sat evaluate` again")

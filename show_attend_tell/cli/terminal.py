@@ -21,6 +21,8 @@ from rich.text import Text
 
 from show_attend_tell.errors import UserError, counted, printable
 from show_attend_tell.files import cannot_write
+from show_attend_tell.learning.watching import events
+from show_attend_tell.learning.watching.events import Dev, Event, Start, Stop, TrialEnd, TrialStart
 
 
 class _QuietConsole(Console):
@@ -150,87 +152,82 @@ def progress(*more: ProgressColumn, shown: bool = True) -> Progress:
 
 
 class TrainingProgress:
-    """Shows a run as it trains: a bar an epoch, and a line for each dev score that stays."""
+    """Shows a run as it trains: a progress bar for each epoch, and a line with its dev scores."""
 
     def __init__(self, say: Console) -> None:
         self.say = say
         self.bar = progress(TextColumn("{task.fields[loss]}"))
         self.task: Any = None
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        """Hear an event of the trainer."""
-        if event["event"] == "start":
-            self.say.print(
-                f"{counted(event['captions'], 'caption')}, {counted(event['words'], 'word')}, "
-                f"{event['parameters'] / 1e6:.1f} million parameters, "
-                f"{counted(event['threads'], 'thread')}"
-            )
-            for note in event["notes"]:
-                remark(note)
-            if event["step"]:
-                self.say.print(
-                    f"going on after step {event['step']:,} (epoch {event['epoch'] + 1})"
-                )
-            self.bar.start()
-        elif event["event"] == "progress":
+    def __call__(self, event: Event) -> None:
+        """Show an event of the trainer."""
+        if isinstance(event, Start):
+            self._begin(event)
+        elif isinstance(event, events.Progress):
             self._advance(event)
-        elif event["event"] == "dev":
-            self._forget_bar()
-            bleu = " ".join(f"{100 * event[f'BLEU-{n}']:5.2f}" for n in range(1, 5))
-            self.say.print(
-                f"epoch {event['epoch']:2d}  dev BLEU-1..4 {bleu}  "
-                f"loss {event['nats_per_word']:.3f} nats a word  "
-                f"{event['words_per_caption']:.1f} words a caption"
-                + ("  [bold green]best[/]" if event["best"] else "")
-            )
-        elif event["event"] == "stop":
-            self.say.print(f"stopped: {event['reason']}")
+        elif isinstance(event, Dev):
+            self._end_epoch(event)
+        elif isinstance(event, Stop):
+            self.say.print(f"stopped: {event.reason}")
 
-    def _advance(self, event: dict[str, Any]) -> None:
-        loss = (
-            f"loss {event['nats_per_word']:.3f} nats a word, "
-            f"{event['captions_per_second']:.0f} captions/s"
+    def _begin(self, event: Start) -> None:
+        self.say.print(
+            f"{counted(event.captions, 'caption')}, {counted(event.words, 'word')}, "
+            f"{event.parameters / 1e6:.1f} million parameters, {counted(event.threads, 'thread')}"
         )
+        for note in event.notes:
+            remark(note)
+        if event.step:
+            self.say.print(f"resuming after step {event.step:,} (epoch {event.epoch + 1})")
+        self.bar.start()
+
+    def _advance(self, event: events.Progress) -> None:
+        speed = f"{event.captions_per_second:.0f} captions/s"
+        loss = f"loss {event.nats_per_word:.3f} nats a word, {speed}"
         if self.task is None:
             self.task = self.bar.add_task(
-                f"epoch {event['epoch']}",
-                total=event["batches"],
-                completed=event["batch"],
-                loss=loss,
+                f"epoch {event.epoch}", total=event.batches, completed=event.batch, loss=loss
             )
-        self.bar.update(self.task, completed=event["batch"], loss=loss)
+        self.bar.update(self.task, completed=event.batch, loss=loss)
 
-    def _forget_bar(self) -> None:
+    def _end_epoch(self, event: Dev) -> None:
         if self.task is not None:
             self.bar.remove_task(self.task)
             self.task = None
+        bleu = " ".join(f"{100 * event.scores[f'BLEU-{n}']:5.2f}" for n in range(1, 5))
+        self.say.print(
+            f"epoch {event.epoch:2d}  dev BLEU-1..4 {bleu}  "
+            f"loss {event.nats_per_word:.3f} nats a word  "
+            f"{event.words_per_caption:.1f} words a caption"
+            + ("  [bold green]best[/]" if event.best else "")
+        )
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Remove the progress bar."""
         self.bar.stop()
 
 
 class TuningProgress(TrainingProgress):
-    """Shows a study: what each trial tries, how it trains, and what became of it."""
+    """Shows a study: the values of each trial, how it trains, and how it ended."""
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        """Hear an event of the tuner, or of the trainer within."""
-        if event["event"] == "trial":
+    def __call__(self, event: Event) -> None:
+        """Show an event of the tuner, or of the trainer within."""
+        if isinstance(event, TrialStart):
             values = " ".join(
                 f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-                for key, value in event["values"].items()
+                for key, value in event.values.items()
             )
-            self.say.print(f"[bold]trial {event['trial']}[/]  {plain(values)}", soft_wrap=True)
-        elif event["event"] == "judged":
+            self.say.print(f"[bold]trial {event.trial}[/]  {plain(values)}", soft_wrap=True)
+        elif isinstance(event, TrialEnd):
             reached = (
-                f" after epoch {event['epochs']}, dev {event['metric']} {event['score']:.4f}"
-                if event["epochs"]
+                f" after epoch {event.epochs}, dev {event.metric} {event.score:.4f}"
+                if event.epochs
                 else ""
             )
             self.say.print(
-                f"trial {event['trial']} {event['outcome']}{reached}"
-                + ("  [bold green]best[/]" if event["best"] else "")
-                + (f": {plain(event['why'])}" if event["why"] else ""),
+                f"trial {event.trial} {event.outcome}{reached}"
+                + ("  [bold green]best[/]" if event.best else "")
+                + (f": {plain(event.why)}" if event.why else ""),
                 soft_wrap=True,
             )
         else:

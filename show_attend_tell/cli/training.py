@@ -1,9 +1,8 @@
 """The verbs of learning: prepare, train, average, tune."""
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -206,6 +205,7 @@ def train(
         from show_attend_tell.learning.trainer import train as learn
     from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
+    from show_attend_tell.learning.watching.events import Event, Start, Watch
 
     if threads:
         torch.set_num_threads(threads)
@@ -215,12 +215,12 @@ def train(
     say = terminal.console(stderr=True)
     features, where = terminal.plain(store), terminal.plain(run)
 
-    def begun(event: dict[str, Any]) -> None:  # only now: until here the folder may be refused
-        if event["event"] == "start":
+    def begun(event: Event) -> None:  # only now: until here the folder may be refused
+        if isinstance(event, Start):
             say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
 
     with ExitStack() as watchers:
-        watch: list[Callable[[dict[str, Any]], None]] = [
+        watch: list[Watch] = [
             begun,
             watchers.enter_context(closing(terminal.TrainingProgress(say))),
         ]

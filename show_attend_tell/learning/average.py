@@ -9,15 +9,17 @@ from show_attend_tell.files import RunLock, cannot_write, write_json_lines, writ
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.run import (
     BEST,
-    FEATURES,
     RECIPE,
     VOCABULARY,
     Run,
+    check_same,
     check_shapes,
     check_words,
+    features_of,
     mean_in_words,
     versions,
 )
+from show_attend_tell.learning.watching.events import Stop, to_line
 
 
 def average_runs(folders: Sequence[Path], out: Path) -> str:
@@ -50,7 +52,13 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     first = runs[0]
     states = [run.decoder.state_dict() for run in runs]
     for run, state in zip(runs[1:], states[1:], strict=True):
-        _check_features(run, first)
+        check_same(
+            features_of(run.features),
+            features_of(first.features),
+            "model.features",
+            f"{run.folder}: was trained on other features than {first.folder}",
+            "only runs of the same features can be averaged",
+        )
         check_words(run, first.vocabulary)
         check_shapes(run.folder, state, states[0])
 
@@ -78,17 +86,6 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     with RunLock(out):
         first.vocabulary.save(out / VOCABULARY)
         checkpoint.save(out / BEST, first.decoder.state_dict(), meta)
-        write_json_lines(out / "log.jsonl", [{"event": "stop", "step": 0, "reason": words}])
+        write_json_lines(out / "log.jsonl", [to_line(Stop(step=0, reason=words))])
         write_text(out / RECIPE, first.recipe.to_toml())  # last: it says that the rest is there
     return words
-
-
-def _check_features(run: Run, first: Run) -> None:
-    for name in FEATURES:
-        found, wanted = getattr(run.features, name), getattr(first.features, name)
-        if found != wanted:
-            raise UserError(
-                "model.features",
-                f"{run.folder}: was trained on other features than {first.folder} ({name} is "
-                f"{found}, not {wanted}); only runs of the same features have a mean",
-            )

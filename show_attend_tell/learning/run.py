@@ -1,8 +1,8 @@
-"""A run folder: begun, gone on with, or opened to be used."""
+"""A run folder: begun, resumed, or opened to use its model."""
 
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ RECIPE, VOCABULARY, BEST, LAST = (
     "best.safetensors",
     "last.safetensors",
 )
-# What of a feature store a decoder depends on.
 FEATURES = ("encoder", "weights_hash", "preprocessing", "grid", "depth", "fine_tuned")
 
 
@@ -51,7 +50,7 @@ class Run:
             raise UserError(
                 "model.missing",
                 f"{folder}: no dev score has been reached yet, so there is no best model; "
-                "go on with `sat train ... --resume`",
+                "resume it with `sat train ... --resume`",
             )
         tensors, meta, taken = checkpoint.load_newest(folder / BEST)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
@@ -72,7 +71,7 @@ class Run:
         return f"{chosen}; began with {weights}" if self.meta["epoch"] else weights
 
     def check_features(self, store: FeatureStore) -> None:
-        """Refuse features that the model was not trained on."""
+        """Check that a store's features are of the kind that the model was trained on."""
         check_features(self.folder, self.features, store)
 
 
@@ -98,18 +97,19 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teach
 
 
 def load_weights(decoder: Teachable, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Put weights read from `path` into a decoder, or say that they are of another model."""
-    if _shapes(tensors) != _shapes(decoder.state_dict()):
-        raise UserError(
-            "model.shape",
-            f"{path}: not the weights of the model that {path.parent / RECIPE} describes; "
-            "restore the run's own files",
-        )
+    """Put weights read from `path` into a decoder of the same shapes."""
+    check_same(
+        _shapes(tensors),
+        _shapes(decoder.state_dict()),
+        "model.shape",
+        f"{path}: not the weights of the model that {path.parent / RECIPE} describes",
+        "restore the run's own files",
+    )
     decoder.load_state_dict(tensors)
 
 
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    return {name: "×".join(map(str, tensor.shape)) for name, tensor in tensors.items()}
 
 
 def is_fine_tuned(name: str) -> bool:
@@ -147,13 +147,13 @@ def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encod
         size=features.preprocessing.size,
         fit=features.preprocessing.fit,
     )
-    if encoder.weights_hash != features.weights_hash:
-        raise UserError(
-            "model.weights_wrong",
-            f"the weights of {features.encoder} ({encoder.weights_hash[:12]}) are not those that "
-            f"the features were made with ({features.weights_hash[:12]}); pass the right "
-            "--encoder-weights",
-        )
+    check_same(
+        {"weights": encoder.weights_hash[:12]},
+        {"weights": features.weights_hash[:12]},
+        "model.weights_wrong",
+        f"{features.encoder}: not the encoder that the features were made with",
+        "pass the right --encoder-weights",
+    )
     return encoder
 
 
@@ -164,48 +164,77 @@ def open_recipe(folder: Path) -> Recipe:
     return load_recipe(str(folder / RECIPE))
 
 
-def begin_or_resume(
+def open_folder(
     store: FeatureStore, folder: Path, recipe: Recipe | None, resume: bool
-) -> Recipe:
-    """Make the run folder if it is not there; the recipe to follow, that of a run to go on with."""
+) -> tuple[Recipe, bool]:
+    """The recipe to train in a folder, made if it is not there, and whether the run is new."""
     store.check_complete()
-    if (folder / RECIPE).exists():
+    is_new = not (folder / RECIPE).exists()
+    if not is_new:
         recipe = _recipe_to_resume(folder, recipe, resume)
     elif recipe is None:
-        raise UserError("model.missing", f"{folder}: there is no run to go on with; name a recipe")
+        raise UserError("model.missing", f"{folder}: there is no run to resume; name a recipe")
     check_encoder(recipe.encoder, store)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    return recipe
+    return recipe, is_new
 
 
 def _recipe_to_resume(folder: Path, recipe: Recipe | None, resume: bool) -> Recipe:
     if not resume:
         raise UserError(
             "run.exists",
-            f"{folder}: holds a run already; add --resume to go on with it, or name another folder",
+            f"{folder}: holds a run already; add --resume to resume it, or name another folder",
         )
     own = open_recipe(folder)
     last = folder / LAST
     if (folder / BEST).exists() and not (last.exists() or checkpoint.previous_of(last).exists()):
         raise UserError(
             "model.missing",
-            f"{folder}: has weights, but no state of training to go on with, as a mean of runs has "
+            f"{folder}: has weights, but no training state to resume, as an average of runs has "
             f"none; train another run with --start-from {folder}",
         )
     if recipe is not None and recipe != own:
         raise UserError(
             "run.recipe",
             f"{folder}: was begun with another recipe (see {folder / RECIPE}); "
-            "leave out --recipe and --set to go on with its own, or name another folder",
+            "leave out --recipe and --set to resume it with its own, or name another folder",
         )
     return own
 
 
+def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    """What is not as expected, in words, by name.
+
+    >>> list(differences({"grid": 7, "depth": 512}, {"grid": 14, "depth": 512}))
+    ['grid is 7, not 14']
+    """
+    for name in {**expected, **found}:
+        here, there = found.get(name, "missing"), expected.get(name, "missing")
+        if here != there:
+            yield f"{name} is {here}, not {there}"
+
+
+def check_same(
+    found: Mapping[str, Any], expected: Mapping[str, Any], code: str, wrong: str, remedy: str
+) -> None:
+    """Raise a UserError that names the first difference, unless there is none.
+
+    Parameters
+    ----------
+    code
+        Of the error.
+    wrong, remedy
+        The message before the difference, with its place, and after it.
+    """
+    for difference in differences(found, expected):
+        raise UserError(code, f"{wrong} ({difference}); {remedy}")
+
+
 def check_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
-    """Refuse features that are not those the recipe asks for."""
+    """Check that features are those that a recipe asks for."""
     index = store.index
     found = {
         "name": index.encoder,
@@ -213,66 +242,68 @@ def check_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
         "size": index.preprocessing.size,
         "fit": index.preprocessing.fit,
         "fine_tuned": index.fine_tuned,
+        "augmentations": min(index.augmentations, wanted.augmentations),  # more do no harm
     }
     for name, value in found.items():
         asked = getattr(wanted, name)
-        if asked is not None and asked != value:
-            raise UserError(
-                "model.features",
-                f"{store.folder}: the recipe asks for encoder.{name} = {asked}, the features have "
-                f"{value}; prepare others, or say --set encoder.{name}={value}",
-            )
-    if index.augmentations < wanted.augmentations:
-        raise UserError(
+        asked = value if asked is None else asked
+        option = "encoder" if name == "name" else name.replace("_", "-")
+        check_same(
+            {f"encoder.{name}": value},
+            {f"encoder.{name}": asked},
             "model.features",
-            f"{store.folder}: the recipe asks for {wanted.augmentations} augmentations of each "
-            f"training picture, the store has {index.augmentations}; prepare another with "
-            f"--augmentations {wanted.augmentations}, or say "
-            f"--set encoder.augmentations={index.augmentations}",
+            f"{store.folder}: not the features that the recipe asks for",
+            f"prepare others with --{option} {asked}, or say --set encoder.{name}={value}",
         )
 
 
-def check_vocabulary(folder: Path, vocabulary: Vocabulary, meta: dict[str, Any]) -> None:
-    """Refuse to put the weights of one vocabulary together with the words of another."""
-    if vocabulary.sha256 != meta["vocabulary"]:
-        raise UserError(
-            "model.vocabulary",
-            f"{folder / VOCABULARY}: not the vocabulary that the weights were trained with "
-            f"({vocabulary.sha256[:12]} instead of {meta['vocabulary'][:12]}); "
-            "restore the run's own file",
-        )
+def check_vocabulary(folder: Path, vocabulary: Vocabulary, meta: Mapping[str, Any]) -> None:
+    """Check that a vocabulary is the one that a checkpoint's weights were trained with."""
+    check_same(
+        {"SHA-256": vocabulary.sha256[:12]},
+        {"SHA-256": meta["vocabulary"][:12]},
+        "model.vocabulary",
+        f"{folder / VOCABULARY}: not the vocabulary that the weights were trained with",
+        "restore the run's own file",
+    )
 
 
 def check_words(run: Run, vocabulary: Vocabulary) -> None:
-    """Refuse to learn from a run that knows other words."""
-    if run.vocabulary.sha256 != vocabulary.sha256:
-        raise UserError(
-            "model.vocabulary",
-            f"{run.folder}: its vocabulary is not this run's; train both with the same "
-            "[vocabulary] and pictures",
-        )
+    """Check that another run, to learn from or to average, has this vocabulary."""
+    check_same(
+        {"SHA-256": run.vocabulary.sha256[:12]},
+        {"SHA-256": vocabulary.sha256[:12]},
+        "model.vocabulary",
+        f"{run.folder}: its vocabulary is not this run's",
+        "train both with the same [vocabulary] and pictures",
+    )
 
 
 def check_shapes(folder: Path, state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """Refuse a run's weights where those of other sizes are wanted."""
-    if _shapes(state) != _shapes(wanted):
-        raise UserError(
-            "model.shape",
-            f"{folder}: its weights have other shapes than these; give both runs the same [model], "
-            "but for attention and dropout",
-        )
+    """Check that another run's weights have these shapes."""
+    check_same(
+        _shapes(state),
+        _shapes(wanted),
+        "model.shape",
+        f"{folder}: its weights have other shapes than these",
+        "give both runs the same [model], but for attention and dropout",
+    )
+
+
+def features_of(index: StoreIndex) -> dict[str, Any]:
+    """What of a feature store a decoder depends on."""
+    return {name: getattr(index, name) for name in FEATURES}
 
 
 def check_features(folder: Path, trained_on: StoreIndex, store: FeatureStore) -> None:
-    """Refuse features of another encoder, other weights or another preprocessing."""
-    for name in FEATURES:
-        wanted, found = getattr(trained_on, name), getattr(store.index, name)
-        if wanted != found:
-            raise UserError(
-                "model.features",
-                f"{store.folder}: its features do not fit {folder} ({name} is {found}, "
-                f"trained with {wanted}); prepare the pictures with the run's own encoder",
-            )
+    """Check that a store's features are of the kind that a run was trained on."""
+    check_same(
+        features_of(store.index),
+        features_of(trained_on),
+        "model.features",
+        f"{store.folder}: its features do not fit {folder}",
+        "prepare the pictures with the run's own encoder",
+    )
 
 
 def versions() -> dict[str, str]:

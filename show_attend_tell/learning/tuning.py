@@ -9,7 +9,7 @@ import io
 import math
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,11 @@ from show_attend_tell.files import RunLock, make_room, write_atomically, write_t
 from show_attend_tell.learning.recipe import Recipe, example_of, parse_value, vary
 from show_attend_tell.learning.run import BEST, check_encoder
 from show_attend_tell.learning.trainer import train
-from show_attend_tell.learning.watching.history import Event
+from show_attend_tell.learning.watching.events import Dev, Event, TrialEnd, TrialStart, Watch
 from show_attend_tell.private import matplotlib_figure
 
 Values = CategoricalDistribution | FloatDistribution | IntDistribution
 Space = Mapping[str, Values]  # what may stand for each `section.key`
-Watch = Callable[[Event], None]
 
 DATABASE, BEST_RECIPE, TRIALS, RUNS = "study.db", "best.toml", "trials.csv", "runs"
 HISTORY, SLICES, WHAT_MATTERED = "history.png", "slices.png", "what-mattered.png"
@@ -110,7 +109,8 @@ def tune(
 
     The recipe's own values are the first trial, where they are in `space`; `training.stop_on` is
     the score, `training.seed` also decides what is tried. `trials` counts those of earlier calls.
-    `watch` hears the trainer's events, and "trial" and "judged" around them.
+    `watch` is called with every event of the trainer, and with a `TrialStart` and a `TrialEnd`
+    around those of each trial.
     """
     store.check_complete()
     for key, values in space.items():
@@ -138,11 +138,12 @@ def tune(
         best = _write_up(study, folder, recipe)  # a kill may have come before this was done
         for number in range(trials):
             if trial := _begun(study, number, recipe, space):
-                watch({"event": "trial", "trial": number, "values": trial.params})
+                watch(TrialStart(number, trial.params))
                 _train(trial, store, folder, recipe, watch)
                 best = _write_up(study, folder, recipe)
-                facts = _facts(study.trials[number]) | {"metric": recipe.training.stop_on}
-                watch({"event": "judged", **facts, "best": bool(best and best.number == number)})
+                facts = _facts(study.trials[number])
+                is_best = bool(best and best.number == number)
+                watch(TrialEnd(**facts, metric=recipe.training.stop_on, best=is_best))
         return best
 
 
@@ -216,14 +217,11 @@ def _train(trial: Trial, store: FeatureStore, folder: Path, recipe: Recipe, watc
     reported = set(study.trials[number].intermediate_values)
 
     def judge(event: Event) -> None:
-        if event["event"] == "dev" and event["epoch"] not in reported:
-            trial.report(event[recipe.training.stop_on], event["epoch"])
-        if (
-            event["event"] == "dev"
-            and event["epoch"] < own.training.epochs
-            and trial.should_prune()
-        ):
-            raise optuna.TrialPruned
+        if isinstance(event, Dev):
+            if event.epoch not in reported:
+                trial.report(event.scores[recipe.training.stop_on], event.epoch)
+            if event.epoch < own.training.epochs and trial.should_prune():
+                raise optuna.TrialPruned
 
     score, state = None, TrialState.COMPLETE
     try:
@@ -242,8 +240,8 @@ def _train(trial: Trial, store: FeatureStore, folder: Path, recipe: Recipe, watc
     study.tell(trial, score, state)
 
 
-def _facts(trial: FrozenTrial) -> Event:
-    """What became of a trial, in plain words."""
+def _facts(trial: FrozenTrial) -> dict[str, Any]:
+    """How a trial ended: the columns of its row beside its values."""
     why = trial.user_attrs.get("why", "")
     words = {TrialState.PRUNED: "diverged" if why else "pruned", TrialState.FAIL: "refused"}
     return {

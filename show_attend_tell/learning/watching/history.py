@@ -2,17 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, must_be_file, write_text
+from show_attend_tell.learning.watching.events import Dev, LogEvent, Step, from_line, to_line
 from show_attend_tell.report.curves import curves_page
 from show_attend_tell.report.facts import Curves
 from show_attend_tell.scoring import BLEU
-
-Event = dict[str, Any]
 
 MOST_POINTS = 400  # of a curve: more than its chart has room for
 
@@ -30,9 +28,9 @@ class History:
             whole = sum(len(line) for line in _whole_lines(self.path))
             self._cut(whole)
 
-    def append(self, event: Mapping[str, Any]) -> None:
+    def append(self, event: LogEvent) -> None:
         """Add one event."""
-        line = json.dumps(event, ensure_ascii=False) + "\n"
+        line = json.dumps(to_line(event), ensure_ascii=False) + "\n"
         try:
             # Opened each time, so that closing it flushes it: about 20 µs a line.
             with self.path.open("ab") as stream:
@@ -50,8 +48,8 @@ class History:
             return
         kept = 0
         for line, event in zip(_whole_lines(self.path), read(self.path), strict=True):
-            is_unsaved_score = event.get("event") == "dev" and event["epoch"] > epochs
-            if event.get("step", 0) > step or is_unsaved_score:
+            is_unsaved_score = isinstance(event, Dev) and event.epoch > epochs
+            if event.step > step or is_unsaved_score:
                 break
             kept += len(line)
         self._cut(kept)
@@ -64,32 +62,29 @@ class History:
                 raise cannot_write(self.path, error) from error
 
 
-def read(path: Path) -> list[Event]:
+def read(path: Path) -> list[LogEvent]:
     """Read a log's events in order, leaving out a last line that is still being written.
 
     Raises
     ------
     UserError
-        `data.missing` or `data.log`, the latter with the number of the line that is no JSON object.
+        `data.missing` or `data.log`, the latter with the number of the line that is no event.
     """
     if not path.exists():
         raise UserError("data.missing", f"{path}: no such log; has the run begun?")
     events = []
     for number, line in enumerate(_whole_lines(path), start=1):
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            event = None
-        if not isinstance(event, dict) or "event" not in event:
+            events.append(from_line(json.loads(line)))
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise UserError(
                 "data.log",
-                f"{path}:{number}: not a JSON object with an event; remove the line and try again",
-            )
-        events.append(event)
+                f"{path}:{number}: not an event of a run as JSON; remove the line and try again",
+            ) from error
     return events
 
 
-def curves_of(events: Sequence[Event], best: int) -> Curves | None:
+def curves_of(events: Sequence[LogEvent], best: int) -> Curves | None:
     """The losses and dev scores of a log by epochs; None before the first dev score.
 
     Parameters
@@ -99,29 +94,27 @@ def curves_of(events: Sequence[Event], best: int) -> Curves | None:
     best
         The epoch whose weights are kept.
     """
-    steps = [event for event in events if event.get("event") == "step"]
-    devs = [event for event in events if event.get("event") == "dev"]
+    steps = [event for event in events if isinstance(event, Step)]
+    devs = [event for event in events if isinstance(event, Dev)]
     if not devs:
         return None
     return Curves(
         training=[
-            (event["epoch"] - 1 + event["batch"] / event["batches"], event["nats_per_word"])
-            for event in steps[:: -(-len(steps) // MOST_POINTS) or 1]
+            (step.epoch - 1 + step.batch / step.batches, step.nats_per_word)
+            for step in steps[:: -(-len(steps) // MOST_POINTS) or 1]
         ],
-        dev=[
-            (event["epoch"], event["nats_per_word"]) for event in devs if "nats_per_word" in event
-        ],
+        dev=[(dev.epoch, dev.nats_per_word) for dev in devs],
         scores={
-            name: [(event["epoch"], event[name]) for event in devs]
+            name: [(dev.epoch, dev.scores[name]) for dev in devs]
             for name in BLEU
-            if all(name in event for event in devs)
+            if all(name in dev.scores for dev in devs)
         },
         best=best,
     )
 
 
-def draw_curves(events: Sequence[Event], best: int, path: Path) -> None:
-    """Write the curves of a run as a page, `path` in its folder; nothing before they begin."""
+def draw_curves(events: Sequence[LogEvent], best: int, path: Path) -> None:
+    """Write the curves of a run as a page, `path` in its folder; nothing before the first score."""
     curves = curves_of(events, best)
     if curves:
         write_text(path, curves_page(path.resolve().parent.name, curves))

@@ -1,6 +1,7 @@
-"""What a line of the log says of the steps since the line before."""
+"""The means of a line of the log, over the steps since the line before."""
 
 import time
+from typing import Any
 
 from show_attend_tell.learning.objectives.likelihood import Cost
 
@@ -27,8 +28,8 @@ class Tally:
         self.captions += captions
         self.steps += 1
 
-    def means(self) -> dict[str, float]:
-        """By name, each with its unit."""
+    def means(self) -> dict[str, Any]:
+        """The numbers of a `Step`, by its names."""
         return {
             "nats_per_word": self.nats / self.words,
             "penalty_excess": (self.penalty - self.floor) / self.steps,
