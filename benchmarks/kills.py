@@ -37,7 +37,7 @@ from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.run import BEST, LAST
 from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Event, Progress, Start
-from show_attend_tell.learning.watching.history import draw_curves, read
+from show_attend_tell.learning.watching.history import read
 from tests.tiny_world import make_store, tiny_recipe
 
 OPTIONS = [
@@ -127,7 +127,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         store = make_store(folder / "store", train=120, dev=10)[0].folder
-        draw_curves([], folder / "warm-up.png")  # imports what each trainer would import
         whole_begin = time.monotonic()
         code, steps = attempt(store, folder / "whole")
         assert code == 0, "the unbroken run failed"

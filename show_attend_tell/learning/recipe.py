@@ -1,13 +1,13 @@
 """A recipe: every choice that makes one training run, typed, frozen, read from TOML.
 
-The file speaks first, `--set section.key=value` second. There is no inheritance between recipes
-and no other source of values: what a file leaves out has the default written here.
+`--set section.key=value` overrides the file, and what the file leaves out has the default written
+here. Recipes do not inherit from one another, and there is no other source of values.
 """
 
 import difflib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -72,15 +72,15 @@ class EncoderSection(_Section):
     # Pixels a side of the picture given to the encoder; none: whatever the store holds.
     size: MaybeInt = Field(None, examples=[224])
     fit: Literal["crop", "squeeze"] = "crop"  # crop: centre square; squeeze: all of it, distorted
-    # Views of each training picture, one drawn whenever it is learned from; 1: always the same.
+    # Augmentations of each training picture, one drawn whenever it is learned from; 1: none.
     augmentations: PositiveInt = 1
-    # Last stages that are learned with the decoder, from a store of the map below them; 0: frozen,
-    # as in the paper.
+    # Last stages fine-tuned with the decoder, from a store of the map below them; 0: frozen, as in
+    # the paper.
     fine_tuned: NonNegativeInt = 0
 
 
 class VocabularySection(_Section):
-    """Which words the model can say."""
+    """Which words the model knows."""
 
     size: PositiveInt = 10_000  # K; the paper's fixed vocabulary (section 5.1)
     minimum_count: PositiveInt = 1  # rarer words become the unknown word; 1: none is too rare
@@ -108,7 +108,7 @@ class ModelSection(_Section):
 
 
 class TrainingSection(_Section):
-    """The objective (equation 14) and the walk down it."""
+    """The objective (equation 14) and its optimisation."""
 
     batch: PositiveInt = 64  # captions of one length in a mini-batch (section 4.3)
     # "length" (paper), or "pictures": all captions of each picture side by side, so that a picture
@@ -138,7 +138,7 @@ class TrainingSection(_Section):
 
 
 class HardSection(_Section):
-    """The learning rule of hard attention (section 4.1); a soft model has no use for it."""
+    """The learning rule of hard attention (section 4.1); for hard models only."""
 
     samples: PositiveInt = 1  # N, places tried for each word; not given
     reward_weight: NonNegativeFloat = 1.0  # lambda_r; 1.0 is the gradient of the bound itself
@@ -147,12 +147,12 @@ class HardSection(_Section):
     # What log p(y | s) is compared with: its moving average (paper), or the other samples of the
     # same caption.
     baseline: Literal["average", "others"] = "average"
-    # The reward of a place: log p of the caption (paper), or of the words not told before it.
+    # The reward of a place: log p of the caption (paper), or of the words from it on.
     reward: Literal["caption", "rest"] = "caption"
 
 
 class RewardSection(_Section):
-    """Learning from the scores of captions that a soft model draws (Rennie et al. 2017)."""
+    """Self-critical training of a soft model on scores of its samples (Rennie et al. 2017)."""
 
     weight: Share = 0.0  # of the scores in the objective, the rest is likelihood; 0.0: off
     cider: NonNegativeFloat = 1.0  # what CIDEr-D, from 0 to 10, counts in the reward
@@ -162,7 +162,7 @@ class RewardSection(_Section):
 
 
 class DistillationSection(_Section):
-    """Learning what other runs would tell, beside the words of people (Hinton et al. 2015)."""
+    """Learning from other runs' probabilities beside people's captions (Hinton et al. 2015)."""
 
     weight: Share = 0.0  # of the teachers' probabilities in each word's target; 0.0: off
     # Run folders of the same features and vocabulary; the mean of their probabilities is learned.
@@ -170,17 +170,17 @@ class DistillationSection(_Section):
 
 
 class SearchSection(_Section):
-    """How a caption is found, for dev scores and for the exported model."""
+    """How captions are decoded, for dev scores and by the exported model."""
 
     beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = 5
     # Score divided by length to this power; 0.0: raw sum.
     length_power: Annotated[float, Field(ge=0, le=MOST_LENGTH_POWER)] = 0.0
     max_words: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 30
     look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
-    # Sentences drawn to choose among the beam's by; 0: the likeliest is told. Dev scores while
-    # training are without.
+    # Sampled captions for consensus reranking of the beam; 0: off. Dev scores while training are
+    # without.
     consensus: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
-    # Nats taken from a word that the sentence has already, the commonest excepted; 0.0: none.
+    # Repetition penalty: nats for a word already in the caption, except the most frequent words.
     repetition_penalty: Annotated[float, Field(ge=0, le=MOST_REPETITION_PENALTY)] = 0.0
 
 
@@ -204,7 +204,7 @@ class Recipe(_Section):
     search: SearchSection = SearchSection()
 
     def to_toml(self) -> str:
-        """Every key that is of use, with its value; reading it again gives an equal recipe."""
+        """The recipe as TOML, without idle sections; reading it gives an equal recipe."""
         idle = {
             "hard": self.model.attention != "hard",
             "reward": self.reward == RewardSection(),
@@ -247,7 +247,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         `request.recipe`: no such recipe, not TOML, an unknown key, or a value that does not fit.
     """
     values: dict[str, Any] = {}
-    sources: dict[str, str] = {}  # who gave each key its value, to be named when it does not fit
+    sources: dict[str, str] = {}  # of each value, named in messages
     for key, value in _flatten(_read(name_or_path)):
         values[key], sources[key] = value, name_or_path
     for override in overrides:
@@ -281,7 +281,7 @@ def vary(recipe: Recipe, others: Mapping[str, Any], source: str) -> Recipe:
 
 
 def example_of(key: str, source: str) -> Any:
-    """A value that fits a `section.key`; an unknown one is refused with the nearest name."""
+    """A value that fits a `section.key`; a UserError with the nearest name if it is unknown."""
     if key not in _KEYS:
         raise _refuse(f"{source}: unknown key {key}; {_hint(key)}")
     return _KEYS[key]
@@ -301,15 +301,24 @@ def parse_value(text: str) -> Any:
         return text  # a bare word: a shell has eaten the quotes, or none were typed
 
 
-def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
+def _make(values: Mapping[str, Any], sources: Mapping[str, str]) -> Recipe:
     """A recipe of values by `section.key`; `sources` says who gave each."""
+    for key in values:
+        example_of(key, sources[key])
+    recipe = _validated(values, sources)
+    for key, message in _clashes(recipe, values):
+        raise _refuse(f"{sources[key]}: {key} {message}")
+    return recipe
+
+
+def _validated(values: Mapping[str, Any], sources: Mapping[str, str]) -> Recipe:
+    """A recipe each of whose values fits its key."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        example_of(key, sources[key])
         section, name = key.split(".")
         tables.setdefault(section, {})[name] = value
     try:
-        recipe = Recipe.model_validate(tables)
+        return Recipe.model_validate(tables)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"][:2])
@@ -318,34 +327,38 @@ def _make(values: dict[str, Any], sources: dict[str, str]) -> Recipe:
         raise _refuse(
             f"{sources[key]}: {key} = {_literal(values[key])} {should}; write for example {example}"
         ) from error
-    if recipe.model.attention != "hard" and "hard" in tables:
-        key = next(key for key in values if key.startswith("hard."))
-        raise _refuse(
-            f"{sources[key]}: {key} is of no use with model.attention = "
-            f'"{recipe.model.attention}"; leave it out, or say model.attention = "hard"'
-        )
-    if recipe.model.attention in ("nic", "log-bilinear") and recipe.encoder.fine_tuned:
-        raise _refuse(
-            f"{sources['encoder.fine_tuned']}: encoder.fine_tuned is of no use with "
-            f'model.attention = "{recipe.model.attention}"; leave it out'
-        )
-    if recipe.hard.baseline == "others" and recipe.hard.samples == 1:
-        raise _refuse(
-            f'{sources["hard.baseline"]}: hard.baseline = "others" compares the samples of a '
-            "caption; set hard.samples to 2 or more"
-        )
-    if bool(recipe.distillation.weight) != bool(recipe.distillation.teachers):
-        raise _refuse(
-            "[distillation] needs both weight and teachers; write for example "
-            'distillation.weight = 0.5 and distillation.teachers = ["runs/first", "runs/second"]'
-        )
-    for key in ("reward.weight", "distillation.weight"):
-        if values.get(key) and recipe.model.attention != "soft":
-            raise _refuse(
-                f'{sources[key]}: {key} is of use with model.attention = "soft" alone; '
-                f"set it to 0.0 for {_literal(recipe.model.attention)}"
+
+
+def _clashes(recipe: Recipe, given: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The given keys that do not go with the others, each with what is wrong and what to do."""
+    attention = recipe.model.attention
+    model = f"model.attention = {_literal(attention)}"
+    hard, distillation = recipe.hard, recipe.distillation
+    is_half = bool(distillation.weight) != bool(distillation.teachers)
+    is_rival = attention in ("nic", "log-bilinear")
+    weights = {
+        "reward.weight": recipe.reward.weight,
+        "distillation.weight": distillation.weight,
+    }
+    for key in given:
+        if key.startswith("hard.") and attention != "hard":
+            remedy = 'leave it out, or say model.attention = "hard"'
+            yield key, f"is of no use with {model}; {remedy}"
+        if key == "encoder.fine_tuned" and recipe.encoder.fine_tuned and is_rival:
+            yield key, f"is of no use with {model}; leave it out"
+        if key == "hard.baseline" and hard.baseline == "others" and hard.samples == 1:
+            remedy = "set hard.samples to 2 or more"
+            yield key, f'= "others" compares the samples of a caption; {remedy}'
+        if key.startswith("distillation.") and is_half:
+            yield (
+                key,
+                "alone is not enough: [distillation] needs both weight and teachers; write for "
+                "example distillation.weight = 0.5 and "
+                'distillation.teachers = ["runs/first", "runs/second"]',
             )
-    return recipe
+        if weights.get(key) and attention != "soft":
+            remedy = f"set it to 0.0 for {_literal(attention)}"
+            yield key, f'is of use with model.attention = "soft" alone; {remedy}'
 
 
 def _example_values() -> Iterator[tuple[str, Any]]:
@@ -399,7 +412,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
 
 
 def _hint(unknown: str) -> str:
-    """Say which key was probably meant, or which ones there are."""
+    """Which key was probably meant, or which ones there are."""
 
     def likeness(known: str) -> tuple[float, float]:
         # The key's own name counts first: a right name is often put into a wrong section.
