@@ -249,7 +249,7 @@ def test_ctrl_c_saves_exits_130_and_the_same_command_goes_on(
     monkeypatch.setattr(terminal.TuningProgress, "_advance", press_ctrl_c)
     code, _, err = sat(*command, *recipe_in(tmp_path))
     assert code == 130
-    assert "stopped; the same command continues" in err
+    assert "stopped; the same command resumes" in err
     assert not (tmp_path / "study" / tuning.TRIALS).exists()
 
     monkeypatch.setattr(terminal.TuningProgress, "_advance", really_advance)

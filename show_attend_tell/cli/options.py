@@ -44,9 +44,12 @@ LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
 
 StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
 NewRunArgument = Annotated[
-    Path, typer.Argument(help="The run folder; made, or continued with --resume.")
+    Path, typer.Argument(help="The run folder; made, or resumed with --resume.")
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")]
+ResumeOption = Annotated[
+    bool,
+    typer.Option("--resume", help="Resume the run in this folder.", rich_help_panel="Run"),
+]
 OverwriteOption = Annotated[
     bool,
     typer.Option(
@@ -56,20 +59,28 @@ OverwriteOption = Annotated[
 RecipeOption = Annotated[
     str | None,
     typer.Option(
-        help="The name of a shipped recipe, or a .toml file.", show_default=DEFAULT_RECIPE
+        metavar="NAME|FILE",
+        help="A recipe that ships, by name, or a .toml file.",
+        show_default=DEFAULT_RECIPE,
+        rich_help_panel="Recipe",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="section.key=value, over the recipe; may be repeated.", show_default=False
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value of the recipe: section.key=value; may be repeated.",
+        show_default=False,
+        rich_help_panel="Recipe",
     ),
 ]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Processor threads; a run repeats to the bit with the same number.",
+        metavar="N",
+        help="Processor threads; with the same number a run repeats bit for bit.",
         show_default="all",
     ),
 ]
@@ -79,13 +90,18 @@ DataArgument = Annotated[
 LayoutOption = Annotated[
     str | None,
     typer.Option(
+        metavar="NAME",
         help="flickr8k, flickr30k, coco, karpathy or folder; recognised if left out.",
         show_default=False,
     ),
 ]
 PicturesOption = Annotated[
     Path | None,
-    typer.Option(help="Where the pictures lie, if not beside the captions.", show_default=False),
+    typer.Option(
+        metavar="FOLDER",
+        help="Where the pictures are, if not beside the captions.",
+        show_default=False,
+    ),
 ]
 AllCaptionsOption = Annotated[
     bool,

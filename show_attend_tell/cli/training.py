@@ -1,4 +1,4 @@
-"""The verbs of learning: prepare, train, average, tune."""
+"""The commands of training: prepare, train, average, tune."""
 
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -27,73 +27,104 @@ if TYPE_CHECKING:
     from show_attend_tell.learning.recipe import Recipe
 
 
+_FEATURES = "Features"
+_RUN = "Run"
+_SEARCH = "Search"
+_THE_RECIPES = "the recipe's"
+
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="efficientnet-lite0/1/2, vgg16/19, timm:NAME or torchvision:NAME; A+B joins two.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+EncoderWeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Weights of the encoder: a .safetensors or .pth file, `random`, or `download` for "
+        "timm and torchvision. EfficientNet-Lite needs none.",
+        show_default=False,
+        rich_help_panel=_FEATURES,
+    ),
+]
+GridOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Cells along a side of the feature map, such as 7 or 14.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+SizeOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="PIXELS",
+        help="Side of the square picture that the encoder is given.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+FitOption = Annotated[
+    Fit | None,
+    typer.Option(
+        help="Crop the centre square of a picture, or squeeze all of it into a square.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+AugmentationsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Augmentations of each training picture: crops and mirror images; 1 is none.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+FineTunedOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="STAGES",
+        help="Leave out the encoder's last stages, for `sat train` to fine-tune them.",
+        show_default=_THE_RECIPES,
+        rich_help_panel=_FEATURES,
+    ),
+]
+
+
 @app.command()
 def prepare(
     data: DataArgument,
-    out: Annotated[Path, typer.Argument(help="The feature store, a folder; made or continued.")],
-    recipe: Annotated[
-        str, typer.Option(help="Prepare what this recipe asks for, unless --encoder is given.")
-    ] = DEFAULT_RECIPE,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="efficientnet-lite0/1/2, vgg16/19, timm:NAME or torchvision:NAME; "
-            "two joined: A+B.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    encoder_weights: Annotated[
-        str | None,
-        typer.Option(
-            help="A .safetensors or .pth file, or `random`; EfficientNet-Lite brings its own. "
-            "`download` lets timm and torchvision fetch theirs.",
-            show_default=False,
-        ),
-    ] = None,
-    grid: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Cells along a side of the map, e.g. 7 or 14.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Pixels along a side of the square the encoder sees.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    fit: Annotated[
-        Fit | None,
-        typer.Option(
-            help="Show it the middle of a picture, or all of it squeezed.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    augmentations: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Views of each training picture: parts and mirror images to learn from.",
-            show_default="the recipe's",
-        ),
-    ] = None,
-    fine_tuned: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Keep the map below the encoder's last stages, for `sat train` to tune those.",
-            show_default="the recipe's",
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Argument(help="The feature store, a folder; made or resumed.")],
     layout: LayoutOption = None,
     pictures: PicturesOption = None,
     all_captions: AllCaptionsOption = False,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Prepare the features that this recipe asks for.",
+            rich_help_panel=_FEATURES,
+        ),
+    ] = DEFAULT_RECIPE,
+    encoder: EncoderOption = None,
+    encoder_weights: EncoderWeightsOption = None,
+    grid: GridOption = None,
+    size: SizeOption = None,
+    fit: FitOption = None,
+    augmentations: AugmentationsOption = None,
+    fine_tuned: FineTunedOption = None,
 ) -> None:
-    """Turn a captioned data set into features, once; the same command goes on after a crash.
+    """Compute the features of a data set, once; after a crash the same command resumes.
 
     For example:
 
@@ -152,10 +183,8 @@ def prepare(
     count = len(dataset.examples)
     say.print(f"done: {counted(count - len(skipped), 'picture')} in [bold]{where}[/]")
     if skipped:
-        say.print(
-            f"{len(skipped):,} of {counted(count, 'picture')} could not be read; mend them and "
-            "run again"
-        )
+        unread = f"{len(skipped):,} of {counted(count, 'picture')}"
+        say.print(f"{unread} could not be read; mend them and run again")
         raise typer.Exit(1)
 
 
@@ -169,18 +198,26 @@ def train(
     start_from: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="RUN",
             help="Begin with the best weights of another run, such as a soft one for a hard one.",
             show_default=False,
+            rich_help_panel=_RUN,
         ),
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write RUN/tensorboard, for TensorBoard.")
+        bool,
+        typer.Option(
+            "--tensorboard",
+            help="Also write RUN/tensorboard, for TensorBoard.",
+            rich_help_panel=_RUN,
+        ),
     ] = False,
     threads: ThreadsOption = None,
 ) -> None:
-    """Train a model; after Ctrl-C or a power cut, --resume goes on as if nothing had happened.
+    """Train a model; after Ctrl-C or a power cut, --resume continues the run.
 
-    The result is then bit-identical on the same machine, with the same versions and threads.
+    A resumed run ends bit-identical to one without a break, on the same machine with the same
+    versions and threads.
 
     For example:
 
@@ -197,7 +234,7 @@ def train(
     # A list, because of a single option Click would silently take the last.
     refuse(
         len(start_from or []) > 1,
-        "--start-from takes one run; make the mean of several first: `sat average A B --out C`",
+        "--start-from takes one run; average several first: `sat average A B --out C`",
     )
     with needs("train"):
         import torch
@@ -217,7 +254,7 @@ def train(
 
     def begun(event: Event) -> None:  # only now: until here the folder may be refused
         if isinstance(event, Start):
-            say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume goes on")
+            say.print(f"training into [bold]{where}[/]; Ctrl-C saves, --resume continues")
 
     with ExitStack() as watchers:
         watch: list[Watch] = [
@@ -233,17 +270,17 @@ def train(
         except KeyboardInterrupt:
             watchers.close()
             command = f"sat train {features} {where} --resume"
-            say.print(f"stopped; go on with: {command}", soft_wrap=True)
+            say.print(f"stopped; resume with: {command}", soft_wrap=True)
             raise
     terminal.say_where("the best model is in", run / "best.safetensors")
-    say.print(f"its curves are in {where}/curves.html, how it learned to look in {where}/sheets")
+    say.print(f"learning curves: {where}/curves.html, attention by epoch: {where}/sheets")
     say.print(f"next: sat evaluate {where} {features} --split test", soft_wrap=True)
 
 
 def _recipe_of(
     run: Path, recipe: str | None, set_: list[str] | None, resume: bool
 ) -> "Recipe | None":
-    """The recipe that was asked for; None for that of the run to go on with."""
+    """The recipe that was asked for; None for that of the run to resume."""
     from show_attend_tell.learning.recipe import load_recipe
 
     begins = not resume or not (run / "recipe.toml").exists()
@@ -256,12 +293,15 @@ def average(
         list[Path],
         typer.Argument(help="Run folders; one named twice counts twice.", show_default=False),
     ],
-    out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(metavar="RUN", help="The run folder to make.", show_default=False)
+    ],
 ) -> None:
-    """Average the weights of runs of the same features, words and sizes into a new run.
+    """Average the weights of several runs into a new run.
 
-    The runs must have begun with the same weights, one from another (`--start-from`). The new run
-    has the recipe of the first. It can be evaluated, exported and started from.
+    The runs need the same features, vocabulary and sizes, and a common start: train one from
+    another with `--start-from`. The new run has the recipe of the first. It can be evaluated,
+    exported and started from, but not resumed.
 
     For example:
 
@@ -282,33 +322,42 @@ def average(
 @app.command()
 def tune(
     store: StoreArgument,
-    study: Annotated[Path, typer.Argument(help="The study folder; made or continued.")],
+    study: Annotated[Path, typer.Argument(help="The study folder; made or resumed.")],
     recipe: RecipeOption = None,
     search: Annotated[
         list[str] | None,
         typer.Option(
-            help="section.key=low..high, low..high:log for factors, or section.key=a,b,c; "
+            metavar="KEY=VALUES",
+            help="Search section.key=low..high, =low..high:log on a logarithmic scale, or =a,b,c; "
             "may be repeated.",
             show_default="see above",
+            rich_help_panel=_SEARCH,
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="Recipes to try, those of earlier calls among them.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Trials in all, those of earlier calls among them.",
+            rich_help_panel=_SEARCH,
+        ),
     ] = 20,
     set_: SetOption = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Tune a recipe's hyper-parameters by dev score; the same command continues after a stop.
+    """Tune a recipe's hyper-parameters with Optuna; after a stop the same command resumes.
 
-    Each trial is a training run. One that after two epochs or more is worse than half of the
-    finished trials were then is pruned. The study folder gets `best.toml`, a recipe for
-    `sat train`, `trials.csv`, `history.png`, `slices.png` (the score against each key), after
-    eight finished trials `what-mattered.png`, and a run folder for each trial; weights are kept of
-    the best trial alone. The score is `training.stop_on`.
+    Each trial is a training run, judged by its dev score (`training.stop_on`). From its second
+    epoch on, a trial is pruned if it is worse than half of the finished trials were then.
 
-    Searched unless --search says otherwise, but for what --set fixes: training.learning_rate
-    1e-4..2e-3 in factors, training.label_smoothing 0..0.2, model.dropout 0.2..0.7, model.hidden
-    256..1024 and model.word 128..512 in factors, vocabulary.minimum_count 1..8.
+    The study folder gets `best.toml`, a recipe for `sat train`; the table `trials.csv`; the plots
+    `history.png`, `slices.png` (the score against each key) and, after eight finished trials,
+    `what-mattered.png`; and a run folder for each trial. Only the best trial keeps its weights.
+
+    Without --search, these keys are searched, except those that --set fixes: on a logarithmic scale
+    training.learning_rate 1e-4..2e-3, model.hidden 256..1024 and model.word 128..512; on a linear
+    one training.label_smoothing 0..0.2, model.dropout 0.2..0.7 and vocabulary.minimum_count 1..8.
 
     For example:
 
@@ -334,16 +383,16 @@ def tune(
     opened = FeatureStore.open(store)
     say = terminal.console(stderr=True)
     where = terminal.plain(study)
-    say.print(f"trying recipes in [bold]{where}[/]; Ctrl-C saves, the same command continues")
+    say.print(f"study in [bold]{where}[/]; Ctrl-C saves, the same command resumes")
     try:
         with closing(terminal.TuningProgress(say)) as show:
             best = tuning.tune(opened, study, chosen, space, trials, show)
     except KeyboardInterrupt:
-        say.print("stopped; the same command continues")
+        say.print("stopped; the same command resumes")
         raise
-    say.print(f"every trial is in {where}/{tuning.TRIALS}, drawn in {where}/{tuning.SLICES}")
+    say.print(f"all trials: {where}/{tuning.TRIALS}, plotted in {where}/{tuning.SLICES}")
     if best is None:
-        say.print("no trial came to its end, so there is no best recipe; see why in the former")
+        say.print(f"no trial finished, so there is no best recipe; {tuning.TRIALS} says why")
         raise typer.Exit(1)
     say.print(f"the best recipe, of trial {best.number}: [bold]{where}/{tuning.BEST_RECIPE}[/]")
     command = f"sat train {terminal.plain(store)} RUN --recipe {where}/{tuning.BEST_RECIPE}"
