@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin, heard at the end of a step."""
+"""Ctrl-C and other requests to stop, handled at the end of a step."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ _HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 
 @dataclass
 class Asked:
-    """Whether somebody wants the run to stop."""
+    """Whether the run was asked to stop."""
 
     to_stop: bool = False
 
@@ -23,7 +23,7 @@ def asked_to_stop() -> Iterator[Asked]:
     asked = Asked()
     on_terminal = [number for number in (1, 2) if os.isatty(number)]
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if number == _HANGUP:
             _fall_silent(on_terminal)
         if asked.to_stop:
@@ -31,7 +31,7 @@ def asked_to_stop() -> Iterator[Asked]:
         asked.to_stop = True
 
     signals = [signal.SIGINT, signal.SIGTERM, *([_HANGUP] if _HANGUP else [])]
-    before = {number: signal.signal(number, hear) for number in signals}
+    before = {number: signal.signal(number, handle) for number in signals}
     try:
         yield asked
     finally:
@@ -40,7 +40,7 @@ def asked_to_stop() -> Iterator[Asked]:
 
 
 def _fall_silent(handles: list[int]) -> None:
-    """Let what is still said to a closed terminal go nowhere, lest it fail before the save."""
+    """Discard further output to a closed terminal, which would fail before the state is saved."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in handles:
         os.dup2(nowhere, number)

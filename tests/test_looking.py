@@ -51,7 +51,7 @@ def test_a_model_that_learned_the_tiny_world_looks_into_the_boxes(tmp_path: Path
     assert scores["mass-even"].value == pytest.approx(1 / 16)
     assert scores["pointing"].value > 0.5
     assert scores["mass"].value > 0.3
-    health = measure_health(looking.told)
+    health = measure_health(looking.watched)
     assert (health.words, health.change > 0.1) == (20 * 7, True)
 
 

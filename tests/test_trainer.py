@@ -251,6 +251,25 @@ def test_a_clock_that_jumps_changes_no_bit_and_no_save(
     assert same(weights_of(tmp_path / "steady"), weights_of(tmp_path / "jumping"))
 
 
+def test_the_state_is_saved_at_the_start_once_an_epoch_and_at_the_end(
+    world: tuple[FeatureStore, list[Scene]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[tuple[int, int]] = []
+    really_save = checkpoint.save
+
+    def save(path: Path, tensors: Any, meta: dict[str, Any]) -> None:
+        if path.name == LAST:
+            saved.append((meta["place"]["epoch"], meta["place"]["batch"]))
+        really_save(path, tensors, meta)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    train(world[0], tmp_path, tiny_recipe("training.epochs=2", "training.save_minutes=60.0"))
+    (start, one, two, end) = saved
+    assert (start, end) == ((0, 0), (2, 0))
+    assert (one[0], two[0]) == (0, 1)
+    assert min(one[1], two[1]) > 1
+
+
 TRAIN_AND_DIE = """
 import os, random, signal, sys, threading, time
 from pathlib import Path

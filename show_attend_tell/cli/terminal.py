@@ -26,7 +26,7 @@ from show_attend_tell.learning.watching.events import Dev, Event, Start, Stop, T
 
 
 class _QuietConsole(Console):
-    """A console that goes on where a message cannot be written."""
+    """A console that goes on where messages cannot be written."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         try:

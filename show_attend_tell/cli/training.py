@@ -1,5 +1,6 @@
 """The commands of training: prepare, train, average, tune."""
 
+from collections.abc import Collection
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,7 @@ from show_attend_tell.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from show_attend_tell.learning.encoders.prepare import Preparation
     from show_attend_tell.learning.recipe import Recipe
 
 
@@ -99,6 +101,42 @@ FineTunedOption = Annotated[
         rich_help_panel=_FEATURES,
     ),
 ]
+StartFromOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="RUN",
+        help="Begin with the best weights of another run, such as a soft one for a hard one.",
+        show_default=False,
+        rich_help_panel=_RUN,
+    ),
+]
+TensorBoardOption = Annotated[
+    bool,
+    typer.Option(
+        "--tensorboard",
+        help="Also write RUN/tensorboard, for TensorBoard.",
+        rich_help_panel=_RUN,
+    ),
+]
+SearchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUES",
+        help="Search section.key=low..high, =low..high:log on a logarithmic scale, or =a,b,c; "
+        "may be repeated.",
+        show_default="see above",
+        rich_help_panel=_SEARCH,
+    ),
+]
+TrialsOption = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Trials in all, those of earlier calls among them.",
+        rich_help_panel=_SEARCH,
+    ),
+]
 
 
 @app.command()
@@ -112,7 +150,7 @@ def prepare(
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="Prepare the features that this recipe asks for.",
+            help="Prepare the features that this recipe asks for; --encoder takes its place.",
             rich_help_panel=_FEATURES,
         ),
     ] = DEFAULT_RECIPE,
@@ -136,7 +174,6 @@ def prepare(
     """
     from show_attend_tell.cli import terminal
     from show_attend_tell.errors import counted
-    from show_attend_tell.files import readable_size
 
     dataset = open_dataset(data, layout, pictures, all_captions)
     with needs("train"):
@@ -144,8 +181,6 @@ def prepare(
         from show_attend_tell.learning.encoders.prepare import Preparation
         from show_attend_tell.learning.recipe import EncoderSection, load_recipe
 
-    say = terminal.console(stderr=True)
-    where = terminal.plain(out)
     for note in dataset.notes:
         terminal.remark(note)
     asked = EncoderSection(name=encoder) if encoder else load_recipe(recipe).encoder
@@ -164,12 +199,30 @@ def prepare(
         augmentations=augmentations,
         fine_tuned=asked.fine_tuned if fine_tuned is None else fine_tuned,
     )
+    thing = "picture" if augmentations == 1 else "augmented picture"
+    skipped = _encode(work, thing, out)
+    count = len(dataset.examples)
+    say = terminal.console(stderr=True)
+    say.print(f"done: {counted(count - len(skipped), 'picture')} in [bold]{terminal.plain(out)}[/]")
+    if skipped:
+        unread = f"{len(skipped):,} of {counted(count, 'picture')}"
+        say.print(f"{unread} could not be read; mend them and run again")
+        raise typer.Exit(1)
+
+
+def _encode(work: "Preparation", thing: str, out: Path) -> Collection[str]:
+    """Do the work, with what there is to do said before; why each skipped picture was skipped."""
+    from show_attend_tell import terminal
+    from show_attend_tell.errors import counted
+    from show_attend_tell.files import readable_size
+
+    say = terminal.console(stderr=True)
     rows, columns = work.encoder.grid
     total, waiting = len(work.store.seen), len(work.waiting)
-    thing = "picture" if augmentations == 1 else "augmented picture"
     say.print(
-        f"[bold]{network.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
-        f"{counted(total, thing)}, {readable_size(work.bytes_needed)} in [bold]{where}[/]"
+        f"[bold]{work.encoder.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
+        f"{counted(total, thing)}, {readable_size(work.bytes_needed)} in "
+        f"[bold]{terminal.plain(out)}[/]"
     )
     if waiting < total:
         say.print(f"{counted(total - waiting, thing)} done already")
@@ -177,15 +230,10 @@ def prepare(
         say.print(f"about {terminal.duration(work.seconds_left())} for {counted(waiting, thing)}")
     with terminal.progress() as bar:
         task = bar.add_task("encoding", total=waiting)
-        skipped = work.run(lambda done: bar.advance(task, done))
-    for reason in skipped.values():
+        skipped = work.run(lambda done: bar.advance(task, done)).values()
+    for reason in skipped:
         say.print(f"[red]skipped[/] {terminal.plain(reason)}", soft_wrap=True)
-    count = len(dataset.examples)
-    say.print(f"done: {counted(count - len(skipped), 'picture')} in [bold]{where}[/]")
-    if skipped:
-        unread = f"{len(skipped):,} of {counted(count, 'picture')}"
-        say.print(f"{unread} could not be read; mend them and run again")
-        raise typer.Exit(1)
+    return skipped
 
 
 @app.command()
@@ -195,23 +243,8 @@ def train(
     recipe: RecipeOption = None,
     set_: SetOption = None,
     resume: ResumeOption = False,
-    start_from: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="RUN",
-            help="Begin with the best weights of another run, such as a soft one for a hard one.",
-            show_default=False,
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
-    tensorboard: Annotated[
-        bool,
-        typer.Option(
-            "--tensorboard",
-            help="Also write RUN/tensorboard, for TensorBoard.",
-            rich_help_panel=_RUN,
-        ),
-    ] = False,
+    start_from: StartFromOption = None,
+    tensorboard: TensorBoardOption = False,
     threads: ThreadsOption = None,
 ) -> None:
     """Train a model; after Ctrl-C or a power cut, --resume continues the run.
@@ -324,25 +357,8 @@ def tune(
     store: StoreArgument,
     study: Annotated[Path, typer.Argument(help="The study folder; made or resumed.")],
     recipe: RecipeOption = None,
-    search: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUES",
-            help="Search section.key=low..high, =low..high:log on a logarithmic scale, or =a,b,c; "
-            "may be repeated.",
-            show_default="see above",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = None,
-    trials: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Trials in all, those of earlier calls among them.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = 20,
+    search: SearchOption = None,
+    trials: TrialsOption = 20,
     set_: SetOption = None,
     threads: ThreadsOption = None,
 ) -> None:

@@ -37,7 +37,7 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     Returns
     -------
     str
-        The mean of what, in words.
+        Which runs were averaged, with their shares.
 
     Raises
     ------
@@ -47,21 +47,11 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
     if (out / RECIPE).exists():
         raise UserError("run.exists", f"{out}: holds a run already; name another folder")
     if len(set(folders)) < 2:
-        raise UserError("request.bad", "a mean needs two different runs or more; name another")
+        raise UserError("request.bad", "an average needs two different runs or more; name another")
     runs = [Run.open(folder) for folder in dict.fromkeys(folders)]
+    _check_alike(runs)
     first = runs[0]
     states = [run.decoder.state_dict() for run in runs]
-    for run, state in zip(runs[1:], states[1:], strict=True):
-        check_same(
-            features_of(run.features),
-            features_of(first.features),
-            "model.features",
-            f"{run.folder}: was trained on other features than {first.folder}",
-            "only runs of the same features can be averaged",
-        )
-        check_words(run, first.vocabulary)
-        check_shapes(run.folder, state, states[0])
-
     counts = Counter(folders)
     shares = [counts[run.folder] / len(folders) for run in runs]
     mean = {
@@ -89,3 +79,18 @@ def average_runs(folders: Sequence[Path], out: Path) -> str:
         write_json_lines(out / "log.jsonl", [to_line(Stop(step=0, reason=words))])
         write_text(out / RECIPE, first.recipe.to_toml())  # last: it says that the rest is there
     return words
+
+
+def _check_alike(runs: Sequence[Run]) -> None:
+    """Check that runs have the features, vocabulary and shapes of the first."""
+    first, *others = runs
+    for run in others:
+        check_same(
+            features_of(run.features),
+            features_of(first.features),
+            "model.features",
+            f"{run.folder}: was trained on other features than {first.folder}",
+            "only runs of the same features can be averaged",
+        )
+        check_words(run, first.vocabulary)
+        check_shapes(run.folder, run.decoder.state_dict(), first.decoder.state_dict())

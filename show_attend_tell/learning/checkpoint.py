@@ -49,7 +49,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> 
     path
         Ends in `.safetensors`.
     tensors
-        At most 1,000, by name, of any shape and device; copies on the CPU are written.
+        At most 5,000, by name, of any shape and device; copies on the CPU are written.
     meta
         Anything that JSON can hold, together with the names below 1 MB.
     """
@@ -90,7 +90,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_newest(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], Path]:
-    """Read the checkpoint at `path`, or the one before it if that is damaged; say which was taken.
+    """Read the checkpoint at `path`, or the one before it if that is damaged, and say which.
 
     A checkpoint of a newer format is no damage: it is refused, lest the work in it be written over.
     """
@@ -228,7 +228,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _parse_header(path: Path, start: bytes, header: bytes, length: int) -> dict[str, str]:
-    """Tell a whole header of ours from everything else, before any of the payload is read."""
+    """The metadata of a whole header of ours; refuses all else before the payload is read."""
     if not header:
         raise _damaged(path, "it is cut off" if start else "it is empty")
     if not header.startswith(b"{"):

@@ -1,4 +1,4 @@
-"""Captions of a split by the search that tells, and their scores under each protocol."""
+"""Captions of a split, and their scores under each protocol."""
 
 import dataclasses
 import math
@@ -27,10 +27,10 @@ PICTURES_AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Captions of a split by id, scores by protocol and metric, and where it looked."""
+    """Captions of a split by id, scores by protocol and metric, and where the model looked."""
 
     captions: dict[str, str]
-    told: dict[str, Decoded]
+    decoded: dict[str, Decoded]
     measured: dict[str, dict[str, Measured]]
     scores: dict[str, dict[str, Score]]
     looking: Looking | None = None
@@ -44,25 +44,25 @@ def caption_rows(
     search: Search,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[dict[str, str], dict[str, Decoded]]:
-    """The best caption of each picture, as words joined by blanks, by id."""
-    model_ = TorchModel(decoder)
+    """The best caption of each picture by id: as words joined by blanks, and as decoded."""
+    model = TorchModel(decoder)
     captions: dict[str, str] = {}
-    everything: dict[str, Decoded] = {}
+    decoded: dict[str, Decoded] = {}
     places = math.prod(store.index.grid)
     at_once = pictures_together(search, PICTURES_AT_ONCE, places=places, words=len(vocabulary))
     for i in range(0, len(rows), at_once):
         some = rows[i : i + at_once]
-        told = decode(model_, store.read(some), search)
-        for row, (best, *_) in zip(some, told, strict=True):
+        beams = decode(model, store.read(some), search)
+        for row, (best, *_) in zip(some, beams, strict=True):
             name = store.examples[row].id
             captions[name] = " ".join(vocabulary.decode(best.words))
-            everything[name] = best
+            decoded[name] = best
         on_progress(len(some))
-    return captions, everything
+    return captions, decoded
 
 
 def references(store: FeatureStore, rows: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """What people said of the same pictures, by id."""
+    """People's captions of the same pictures, by id."""
     return {store.examples[row].id: store.examples[row].captions for row in rows}
 
 
@@ -77,19 +77,19 @@ def evaluate(
     """Caption a split and score it: BLEU and METEOR under every protocol, the rest under coco."""
     run.check_features(store)
     rows = store.rows(split)
-    captions, told = caption_rows(run.decoder, run.vocabulary, store, rows, search, on_progress)
+    captions, decoded = caption_rows(run.decoder, run.vocabulary, store, rows, search, on_progress)
     measured = measure_by_protocol(captions, references(store, rows), watch_scoring)
-    return Evaluation(captions, told, measured, score_by_protocol(measured))
+    return Evaluation(captions, decoded, measured, score_by_protocol(measured))
 
 
 def write_evaluation(
     evaluation: Evaluation, run: Run, split: str, search: Search, folder: Path
 ) -> dict[str, Any]:
-    """Leave `scores.json` and `captions.jsonl` in a folder; returns what `scores.json` holds."""
+    """Write `scores.json` and `captions.jsonl` into a folder; the facts of `scores.json`."""
     facts = evaluation_facts(
         run.folder.name,
         split,
-        [len(one.words) for one in evaluation.told.values()],
+        [len(one.words) for one in evaluation.decoded.values()],
         search,
         1,
         {
@@ -102,10 +102,10 @@ def write_evaluation(
     if evaluation.looking:
         grounding = score_measured(measure_grounding(evaluation.looking.looks), resamples=RESAMPLES)
         facts["grounding"] = {name: dataclasses.asdict(score) for name, score in grounding.items()}
-        facts["attention"] = dataclasses.asdict(measure_health(evaluation.looking.told))
-    told = (
-        (name, caption, evaluation.told[name].log_prob)
+        facts["attention"] = dataclasses.asdict(measure_health(evaluation.looking.watched))
+    lines = (
+        (name, caption, evaluation.decoded[name].log_prob)
         for name, caption in evaluation.captions.items()
     )
-    write_files(folder, facts, told)
+    write_files(folder, facts, lines)
     return facts

@@ -223,7 +223,7 @@ class Trainer:
                 self._judge()
             self._save()  # each state is saved before its dev score; the last one with it
         self._log(Stop(step=place.step, reason=reason))
-        if asked.to_stop:  # while the last epoch was scored; whoever called us must hear of it
+        if asked.to_stop:  # while the last epoch was scored: the caller must know
             raise KeyboardInterrupt
 
     def _reason_to_stop(self) -> str:

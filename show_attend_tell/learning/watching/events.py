@@ -1,4 +1,4 @@
-"""The events of a run and of a study: what the trainer and the tuner tell those who watch.
+"""The events of a run and of a study: what the trainer and the tuner report to watchers.
 
 Start, Step, Dev and Stop are also the lines of `log.jsonl`; the others are not kept.
 """

@@ -1,4 +1,4 @@
-"""Where a trained model looks while it is taught captions whose phrases have boxes.
+"""Where a trained model looks while it reads captions whose phrases have boxes.
 
 The file of boxes is Flickr30k Entities cut to Flickr8k's pictures: by picture name its width and
 height, and captions with phrases, each the words it spans and its boxes in the picture's pixels.
@@ -25,10 +25,10 @@ from show_attend_tell.scoring.analysis.health import AttendedCaption
 
 @dataclass(frozen=True)
 class Looking:
-    """What was seen of the attention: words with boxes, and all words."""
+    """The attention of words with boxes, and of all words."""
 
     looks: list[GroundedWord]
-    told: list[AttendedCaption]
+    watched: list[AttendedCaption]
 
 
 @torch.inference_mode()
@@ -39,7 +39,7 @@ def look_at_boxes(
     boxes: Path,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Looking:
-    """Teach the model the captions of the pictures that have boxes, and watch where it looks."""
+    """The attention of teacher-forced captions of the pictures that have boxes."""
     run.check_features(store)
     pictures = read_boxes(boxes)
     looking = Looking([], [])
@@ -56,7 +56,7 @@ def look_at_boxes(
             weights = lesson.alphas[0].double().numpy()  # (words and end, L)
             spoken = tokenise(caption["text"], punctuation=run.vocabulary.punctuation)
             gates = lesson.gates[0].double().numpy()
-            looking.told.append(
+            looking.watched.append(
                 AttendedCaption(spoken, weights[: len(spoken)], gates[: len(spoken)])
             )
             steps = steps_of_words(caption["text"], run.vocabulary)
@@ -95,7 +95,7 @@ def read_boxes(path: Path) -> dict[str, Any]:
 
 
 def steps_of_words(caption: str, vocabulary: Vocabulary) -> list[range]:
-    """At which steps the decoder tells each word of the caption as cut at blanks.
+    """The steps of the decoder for each word of the caption as cut at blanks.
 
     >>> steps_of_words("A dog , asleep", Vocabulary((), punctuation=False))
     [range(0, 1), range(1, 2), range(2, 2), range(2, 3)]

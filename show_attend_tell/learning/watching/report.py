@@ -1,4 +1,4 @@
-"""The facts of a report, gathered from a run: a split told once, scored and looked into."""
+"""The facts of a report, gathered from a run: a split captioned, scored and examined."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -45,12 +45,12 @@ from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
 from show_attend_tell.side_by_side import side_by_side
 
-# Called with the name of a stage and how much there is to do; gives what is called as it is done.
+# Called with the name of a stage and its size; gives what is called with the progress made.
 Stage: TypeAlias = Callable[[str, int], Callable[[int], None]]
 
 RANKED_BY = ("CIDEr-D", "ROUGE-L")  # the second decides between captions that score alike
 SHOWN_OF_EACH = 4
-LEAST_TOLD = 10  # times before the mean gate of a word is worth a line
+LEAST_USED = 10  # times before the mean gate of a word is worth a line
 CAPTIONS_AT_ONCE = 64
 
 # Together with the pictures shown large, below the 15 MB that a page may have.
@@ -70,7 +70,7 @@ def gather(
     boxes: Path | None = None,
     stage: Stage = lambda name, total: lambda done: None,
 ) -> Facts:
-    """Tell a split, score it, and gather what a report shows.
+    """Caption a split, score it, and gather what a report shows.
 
     Parameters
     ----------
@@ -79,42 +79,42 @@ def gather(
     boxes
         A file of phrases with boxes, to see whether the model looks at what it names.
     stage
-        Hears of every stage of the work.
+        Called at the start of every stage of the work.
     """
     run.check_features(store)
     rows = store.rows(split)
     examples = {store.examples[row].id: store.examples[row] for row in rows}
     lack = choose_metrics()[1]
-    told = stage(f"captioning {split}", len(rows))
+    captioned = stage(f"captioning {split}", len(rows))
     scored = stage("scoring", len(rows) * len(PROTOCOLS)) if not lack else lambda _: None
-    evaluation = evaluate(run, store, split, search, told, scored)
+    evaluation = evaluate(run, store, split, search, captioned, scored)
     ranked = _ranked(evaluation, examples)
     look: Looked = "pointed" if callable(search.look) else search.look
     shown, gallery, missing = _pictured(run, look, evaluation, examples, ranked, pictures, stage)
     said = [caption for example in examples.values() for caption in example.captions]
-    taught = [text for one in store.examples if one.split == "train" for text in one.captions]
+    training = [text for one in store.examples if one.split == "train" for text in one.captions]
     confidences = [entry.confidence for entry in ranked]
     worth = [entry.scores[RANKED_BY[0]] for entry in ranked]
+    curves = None
+    if (log := run.folder / "log.jsonl").exists():
+        curves = history.curves_of(history.read(log), int(run.meta["epoch"]))
     grounding = {}
     if boxes:
-        looks = look_at_boxes(run, store, split, boxes, stage("watching where it looks", len(rows)))
-        grounding = score_measured(measure_grounding(looks.looks), resamples=1000)
+        looking = look_at_boxes(run, store, split, boxes, stage("grounding", len(rows)))
+        grounding = score_measured(measure_grounding(looking.looks), resamples=1000)
     return Facts(
         run=run.folder.resolve().name,
         split=split,
         about=_about(run, store, split, search, len(rows)),
         scores=evaluation.scores,
         lack=str(lack) if lack else None,
-        curves=history.curves_of(
-            history.read(log) if (log := run.folder / "log.jsonl").exists() else [],
-            int(run.meta["epoch"]),
-        ),
+        curves=curves,
         shown=shown,
         gallery=gallery,
         pictures=len(rows),
         without_picture=missing,
         words=compare_words(evaluation.captions.values(), said),
-        generated=measure_diversity(evaluation.captions.values(), training=taught),
+        generated=measure_diversity(evaluation.captions.values(), training=training),
         references=measure_diversity(said),
         attention=_attention(run, evaluation),
         calibration=Calibration(
@@ -134,6 +134,7 @@ def _about(
     written = datetime.fromtimestamp((run.folder / BEST).stat().st_mtime, UTC)
     parameters = sum(one.numel() for one in run.decoder.parameters())
     gate = "" if recipe.model.gate else ", no gate"
+    penalty = search.repetition_penalty
     return {
         "Model": f"{recipe.model.attention} attention{gate}, LSTM of {recipe.model.hidden} units",
         "Parameters": f"{parameters:,} and the encoder's",
@@ -144,8 +145,8 @@ def _about(
         "Checkpoint": f"{run.origin}, {written:%d %B %Y}",
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
         "Search": f"beam {search.beam}, length power {search.length_power:g}, "
-        f"{f'{search.consensus} votes, ' if search.consensus else ''}"
-        f"{f'repetition {search.repetition_penalty:g}, ' if search.repetition_penalty else ''}"
+        f"{f'consensus of {search.consensus}, ' if search.consensus else ''}"
+        f"{f'repetition penalty {penalty:g}, ' if penalty else ''}"
         f"look {search.look}, at most {search.max_words} words",
     }
 
@@ -159,16 +160,16 @@ def _ranked(evaluation: Evaluation, examples: dict[str, Example]) -> list[Entry]
             caption=sentence(text.split()),
             references=examples[name].captions,
             scores={metric: per_caption[metric][name] for metric in RANKED_BY},
-            confidence=_confidence(evaluation.told[name]),
+            confidence=_confidence(evaluation.decoded[name]),
         )
         for name, text in evaluation.captions.items()
     ]
     return sorted(entries, key=lambda entry: (*entry.scores.values(), entry.id))
 
 
-def _confidence(told: Decoded) -> float:
+def _confidence(decoded: Decoded) -> float:
     """As a caption's own: the geometric mean of its words' probabilities, the end's too."""
-    return float(np.exp(told.log_prob / (len(told.words) + 1)))
+    return float(np.exp(decoded.log_prob / (len(decoded.words) + 1)))
 
 
 def _pictured(
@@ -197,10 +198,10 @@ def _pictured(
         opened = _opened(path_of(entry))
         if opened is None:
             return Shown(entry)
-        told = evaluation.told[entry.id]
+        decoded = evaluation.decoded[entry.id]
         crop = crop_of(opened.size, run.features.preprocessing)
-        words = run.vocabulary.decode(told.words)
-        caption = Caption.of(told, words, run.features.grid, opened.size, crop, look)
+        words = run.vocabulary.decode(decoded.words)
+        caption = Caption.of(decoded, words, run.features.grid, opened.size, crop, look)
         return Shown(entry, caption, opened.image)
 
     some = ranked[:MOST_ENTRIES]
@@ -240,17 +241,17 @@ def _attention(run: Run, evaluation: Evaluation) -> Attention:
     """Of α itself, also where the search looked at one place of it."""
     watched = [
         AttendedCaption(
-            run.vocabulary.decode(told.words),
-            told.attention.astype(np.float64),
-            told.gates.astype(np.float64),
+            run.vocabulary.decode(one.words),
+            one.attention.astype(np.float64),
+            one.gates.astype(np.float64),
         )
-        for told in evaluation.told.values()
+        for one in evaluation.decoded.values()
     ]
     return Attention(
         health=measure_health(watched),
         moments=over_time(watched),
         coverage=coverage(watched).reshape(run.features.grid),
-        gates=gates_of_words(watched, LEAST_TOLD) if run.recipe.model.gate else {},
+        gates=gates_of_words(watched, LEAST_USED) if run.recipe.model.gate else {},
     )
 
 
@@ -258,7 +259,7 @@ def _attention(run: Run, evaluation: Evaluation) -> Attention:
 def next_words(
     run: Run, store: FeatureStore, rows: Sequence[int], stage: Stage
 ) -> tuple[list[float], list[bool]]:
-    """Teach the references; of each next word, how likely the likeliest was, and was it right.
+    """Of each word of the references, how probable the likeliest one was, and was it right.
 
     That is the question the model learned to answer, so a probability of 0.7 should be right in
     seven cases of ten.
@@ -266,7 +267,7 @@ def next_words(
     captions = [
         (row, run.vocabulary.encode(text)) for row in rows for text in store.examples[row].captions
     ]
-    advance = stage("teaching the references", len(captions))
+    advance = stage("reading the references", len(captions))
     sure: list[float] = []
     right: list[bool] = []
     lengths = [len(words) for _, words in captions]

@@ -19,16 +19,16 @@ PICTURES = 4
 def draw_sheet(
     store: FeatureStore,
     vocabulary: Vocabulary,
-    told: Mapping[str, Decoded],
+    decoded: Mapping[str, Decoded],
     look: Look,
     run: Path,
     epoch: int,
 ) -> None:
-    """Draw what was told of the first dev pictures that can be opened, if any, into RUN/sheets."""
+    """Draw the captions of the first dev pictures that can be opened, if any, into RUN/sheets."""
     items: list[Item] = []
     for row in store.rows("dev"):
         example = store.examples[row]
-        words = vocabulary.decode(told[example.id].words)
+        words = vocabulary.decode(decoded[example.id].words)
         if not words:
             continue
         try:
@@ -37,7 +37,7 @@ def draw_sheet(
             continue
         crop = crop_of(opened.size, store.index.preprocessing)
         caption = Caption.of(
-            told[example.id], words, store.index.grid, opened.size, crop, look=look
+            decoded[example.id], words, store.index.grid, opened.size, crop, look=look
         )
         items.append((f"epoch {epoch} · {example.picture.name}", caption, opened.image))
         if len(items) == PICTURES:
