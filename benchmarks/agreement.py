@@ -47,7 +47,7 @@ def main() -> None:
     )
     round_matrices(encoder)
     round_matrices(run.decoder)
-    model_, search = TorchModel(run.decoder), Search(**run.recipe.search.model_dump())
+    model_, search = TorchModel(run.decoder), Search.of(run.recipe.search)
 
     examples = [one for one in load_dataset(options.data).examples if one.split == "dev"]
     examples = examples[: options.pictures]

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -42,7 +41,7 @@ from show_attend_tell.data.pictures import frame, open_picture
 SAT = [sys.executable, "-c", "from show_attend_tell.cli import main; main()"]
 BEAM, WORDS = 5, 12
 SAME_WORK = Search(beam=BEAM, min_words=WORDS, max_words=WORDS)
-PLAIN = {"beam": BEAM, "consensus": 0, "repetition_penalty": 0.0}  # from one view
+PLAIN = {"beam": BEAM, "consensus": 0, "repetition_penalty": 0.0, "views": 1}
 DISTINCT = 32  # upscaled pictures; more names link to the same ones
 SIZES = {"12 megapixels": (4000, 3000), "0.2 megapixels": (516, 387)}
 
@@ -172,14 +171,15 @@ def make_jpegs(photos: list[Path], size: tuple[int, int], folder: Path, count: i
 def whole_command(captioner: Captioner, photos: list[Path], count: int, folder: Path) -> None:
     """`sat caption` over a folder, against the bare encoder; and where the time goes."""
     pixels = framed(captioner.model.facts, photos[:128])
-    search = replace(captioner.search, **PLAIN)
-    plainly = [str(word) for key, value in PLAIN.items() for word in (f"--{key}", value)]
+    search = captioner.search.override(**PLAIN)
+    names = [f"--{key.replace('_', '-')}" for key in PLAIN]
+    plainly = [str(word) for pair in zip(names, PLAIN.values(), strict=True) for word in pair]
     command = "caption", "--json", "--model", captioner.model.folder
     for name, size in SIZES.items():
         jpegs = folder / name.replace(" ", "-")
         make_jpegs(photos, size, jpegs, count)
         before, batch = best_encoder_rate(captioner, pixels)
-        whole = count / run_sat(*command, *plainly, "--views", 1, jpegs)[0]
+        whole = count / run_sat(*command, *plainly, jpegs)[0]
         own = count / run_sat(*command, jpegs)[0]
         after, _ = best_encoder_rate(captioner, pixels)  # machines drift
         bare = (before + after) / 2
@@ -230,8 +230,8 @@ def end_to_end(options: argparse.Namespace) -> dict[str, float]:
     if options.only == "PyTorch":
         captions = pytorch_captioner(read_facts(options.model), options.threads)
     else:
-        captioner = show_attend_tell.load(options.model, threads=options.threads, views=1)
-        captions = partial(captioner, search=SAME_WORK)
+        captioner = show_attend_tell.load(options.model, threads=options.threads)
+        captions = partial(captioner, **vars(SAME_WORK))
     photos = some_photos(options)
     captions(photos[:1])
     start = time.process_time()

@@ -117,7 +117,7 @@ def new_captions(model: str, seed: int, split: str, store: FeatureStore, runs: P
     run = trained(model, seed, store, runs)
     told = {}
     for name, asked in SEARCHES.items():
-        search = Search(**run.recipe.search.model_dump() | asked)
+        search = Search.of(run.recipe.search, **asked)
         told[name], _ = caption_rows(run.decoder, run.vocabulary, store, store.rows(split), search)
     KEPT.mkdir(exist_ok=True)
     write_json(_kept(model, seed, split), {"recipe": run.recipe.to_toml(), "captions": told})

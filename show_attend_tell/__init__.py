@@ -17,20 +17,17 @@ switch_off()
 if TYPE_CHECKING:
     from show_attend_tell.captioning.caption import Caption
     from show_attend_tell.captioning.captioner import Captioner
-    from show_attend_tell.captioning.search import Search
     from show_attend_tell.drawing import draw
 
 __version__ = "0.1.0"
 
-__all__ = ["Caption", "Captioner", "Search", "UserError", "draw", "load"]
+__all__ = ["Caption", "Captioner", "UserError", "draw", "load"]
 
 SHIPPED = Path(__file__).parent / "models" / "flickr8k"  # what `load()` opens
 
 
-def load(
-    model: str | Path | None = None, *, threads: int | None = None, views: int | None = None
-) -> "Captioner":
-    """Open a model to caption pictures with: the default that ships with the package, or another.
+def load(model: str | Path | None = None, *, threads: int | None = None) -> "Captioner":
+    """Open a model to caption pictures with: the one that ships with the package, or another.
 
     Parameters
     ----------
@@ -39,9 +36,6 @@ def load(
         the name of a model that ships (`sat models`) or its beginning: "flickr8k".
     threads
         Processor threads to use; all by default.
-    views
-        How many views of each picture to caption from, up to 3: better captions for as many times
-        the encoder's work. By default as was chosen for the model.
 
     Raises
     ------
@@ -59,7 +53,12 @@ def load(
             "sat.load(OUT) in Python, --model OUT on the command line",
         )
     folder = SHIPPED if model is None else find_model(model, SHIPPED.parent)
-    return Captioner(ExportedModel(folder, threads), views=views)
+    return Captioner(ExportedModel(folder, threads))
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -69,7 +68,6 @@ def __getattr__(name: str) -> Any:
     where = {
         "Caption": "captioning.caption",
         "Captioner": "captioning.captioner",
-        "Search": "captioning.search",
         "draw": "drawing",
     }
     if name in where:

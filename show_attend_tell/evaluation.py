@@ -1,4 +1,4 @@
-"""What a model tells of a split of a data set, and how good it is: pictures in, scores out.
+"""The captions of a split by a model, and how good they are: pictures in, scores out.
 
 For a model folder as it ships, so without PyTorch; `learning.evaluate` does the same for a run and
 prepared features, and leaves the same two files.
@@ -38,8 +38,8 @@ def evaluate_model(
     if not examples:
         raise UserError("data.empty_split", f"there are no pictures in split {split!r}")
     captions: dict[str, Caption] = {}
-    told = captioner.stream((example.picture for example in examples), search)
-    for example, found in zip(examples, told, strict=True):
+    answers = captioner.stream((example.picture for example in examples), search)
+    for example, found in zip(examples, answers, strict=True):
         if isinstance(found, UserError):
             raise found
         captions[example.id] = found[0]
@@ -53,8 +53,7 @@ def evaluate_model(
         model.folder.name,
         split,
         [len(caption.words) for caption in captions.values()],
-        search,
-        captioner.views_of(search),
+        search.override(views=captioner.views_of(search)),
         {
             "epoch": model.facts.origin["epoch"],
             "vocabulary": model.vocabulary.sha256,
@@ -70,7 +69,6 @@ def evaluation_facts(
     split: str,
     words: list[int],
     search: Search,
-    views: int,
     model: Mapping[str, Any],
     scores: Mapping[str, Mapping[str, Score]],
 ) -> dict[str, Any]:
@@ -83,7 +81,7 @@ def evaluation_facts(
     words
         How many each caption has.
     model
-        What tells its weights from others: epoch, vocabulary and features.
+        What identifies its weights: epoch, vocabulary and features.
     scores
         By protocol and metric.
     """
@@ -92,34 +90,28 @@ def evaluation_facts(
         "split": split,
         "pictures": len(words),
         "words_per_caption": sum(words) / len(words),
-        "search": {
-            "beam": search.beam,
-            "length_power": search.length_power,
-            "max_words": search.max_words,
-            "look": search.look,
-            "consensus": search.consensus,
-            "repetition_penalty": search.repetition_penalty,
-            "views": views,
-        },
+        "search": dataclasses.asdict(search.kept()),
         "model": dict(model),
         "scores": {
-            recipe: {name: dataclasses.asdict(score) for name, score in found.items()}
-            for recipe, found in scores.items()
+            protocol: {name: dataclasses.asdict(score) for name, score in found.items()}
+            for protocol, found in scores.items()
         },
     }
 
 
 def write_files(
-    folder: Path, facts: Mapping[str, Any], told: Iterable[tuple[str, str, float]]
+    folder: Path, facts: Mapping[str, Any], captions: Iterable[tuple[str, str, float]]
 ) -> None:
     """Leave `scores.json` and `captions.jsonl` in a folder.
 
     Parameters
     ----------
-    told
-        Of each caption the picture's id, the words joined by blanks and their log-probability.
+    captions
+        Of each the picture's id, the words joined by spaces and their log-probability.
     """
-    rows = ({"id": name, "caption": text, "log_prob": log_prob} for name, text, log_prob in told)
+    rows = (
+        {"id": name, "caption": text, "log_prob": log_prob} for name, text, log_prob in captions
+    )
     folder.mkdir(parents=True, exist_ok=True)
     write_json_lines(folder / "captions.jsonl", rows)
     write_json(folder / "scores.json", facts)

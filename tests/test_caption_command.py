@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from PIL import Image
 import show_attend_tell
 from show_attend_tell.captioning import captioner as captioning
 from show_attend_tell.captioning.model import Floats, Integers
-from show_attend_tell.captioning.search import Look, Search
+from show_attend_tell.captioning.settings import Look
 from show_attend_tell.errors import UserError
 from tests.conftest import SAT, Sat
 
@@ -266,8 +267,8 @@ def test_look_here_changes_the_word_that_a_person_points_for(folder: Path) -> No
     def look_here(alpha: Floats, step: int, words: Integers) -> Floats:
         return np.broadcast_to(corner, alpha.shape) if step == 1 else alpha
 
-    free = captioner(photo, Search(beam=1, min_words=2))
-    told = captioner(photo, Search(beam=1, min_words=2, look=look_here))
+    free = captioner(photo, beam=1, min_words=2)
+    told = captioner(photo, beam=1, min_words=2, look=look_here)
     assert (free.look, told.look) == ("expected", "pointed")
     np.testing.assert_array_equal(told.attention[1].ravel(), corner)
     assert told.log_probs[0] == pytest.approx(free.log_probs[0])
@@ -276,7 +277,7 @@ def test_look_here_changes_the_word_that_a_person_points_for(folder: Path) -> No
 
 @pytest.mark.parametrize("look", ["most-likely", "sampled"])
 def test_a_caption_knows_that_each_word_looked_at_one_place(look: Look, folder: Path) -> None:
-    told = show_attend_tell.load(folder / "run")(folder / "photos" / "2.png", Search(look=look))
+    told = show_attend_tell.load(folder / "run")(folder / "photos" / "2.png", look=look)
     assert told.look == look
     assert (np.sort(told.attention.reshape(-1, 4)) == [0, 0, 0, 1]).all()
 
@@ -308,3 +309,22 @@ def test_what_is_no_picture_is_refused_by_name(picture: object, words: str, fold
 def test_public_names_are_sorted_and_there() -> None:
     assert sorted(show_attend_tell.__all__) == show_attend_tell.__all__
     assert all(hasattr(show_attend_tell, name) for name in show_attend_tell.__all__)
+    assert set(dir(show_attend_tell)) == {*show_attend_tell.__all__, "__version__"}
+
+
+def test_settings_override_the_models_own_search(folder: Path) -> None:
+    captioner = show_attend_tell.load(folder / "run")
+    captioner.search = captioner.search.override(beam=3, consensus=5)
+    changed = captioner.search.override(n_best=2)
+    assert (changed.beam, changed.n_best, changed.consensus) == (3, 2, 5)
+    assert captioner.search.override(n_best=7).beam == 7  # room for as many captions
+    with pytest.raises(UserError, match="at most beam"):
+        captioner.search.override(n_best=7, beam=4)
+
+
+def test_any_sequence_of_pictures_is_captioned(folder: Path) -> None:
+    captioner = show_attend_tell.load(folder / "run")
+    paths = deque(sorted((folder / "photos").glob("*.png"))[:2])
+    alone = [captioner(path).text for path in paths]
+    assert [caption.text for caption in captioner(paths)] == alone
+    assert captioner(str(paths[0])).text == captioner(paths[0].read_bytes()).text == alone[0]

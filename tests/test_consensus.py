@@ -87,6 +87,20 @@ def test_votes_choose_among_the_sentences_of_the_beam() -> None:
     ]
 
 
+def test_the_decoder_is_started_once_for_both_passes() -> None:
+    class Counting(ToyModel):
+        starts = 0
+
+        def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
+            self.starts += 1
+            return super().start(annotations)
+
+    model = Counting()
+    consensus.decode(model, pictures(3), Search(beam=3, max_words=5, consensus=4))
+    assert model.starts == 1
+    assert consensus.decode(model, pictures(0), Search(consensus=4)) == []
+
+
 def test_a_picture_is_told_the_same_alone_and_in_company() -> None:
     model, batch = ToyModel(vocabulary_size=9), pictures(6)
     how = Search(beam=4, n_best=3, max_words=8, consensus=12)
@@ -136,11 +150,11 @@ def test_a_rare_word_in_common_counts_more_than_a_common_one() -> None:
             Search(beam=10, consensus=30, max_words=30, repetition_penalty=3.0),
             16,
         ),  # the model that ships
-        (Search(beam=100), 12),
-        (Search(beam=300), 3),
+        (Search(beam=100, max_words=50), 12),
+        (Search(beam=300, max_words=50), 3),
         (Search(beam=1000), 1),
         (Search(consensus=1000), 1),
-        (Search(temperature=1.0, n_best=100), 5),
+        (Search(temperature=1.0, n_best=100, max_words=50), 5),
     ],
 )
 def test_the_larger_the_search_the_fewer_pictures_are_captioned_together(
@@ -153,7 +167,7 @@ def test_the_larger_the_search_the_fewer_pictures_are_captioned_together(
     ("how", "named"),
     [
         (Search(beam=1000, max_words=1000), "beam 1,000 and max_words 1,000"),
-        (Search(temperature=1.0, n_best=10_000), "n_best 10,000 and max_words 50"),
+        (Search(temperature=1.0, n_best=10_000), "n_best 10,000 and max_words 30"),
         (Search(consensus=1000, max_words=1000), "consensus 1,000 and max_words 1,000"),
     ],
 )

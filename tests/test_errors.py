@@ -43,8 +43,8 @@ def caption_in_pool(captioner: Captioner, picture: str) -> str:
 
 @pytest.mark.slow
 def test_a_captioner_goes_into_a_pool_and_its_errors_come_out() -> None:
-    captioner = show_attend_tell.load(views=1)
-    captioner.search = show_attend_tell.Search(beam=2)
+    captioner = show_attend_tell.load()
+    captioner.search = captioner.search.override(views=1, beam=2, consensus=0)
     photo = str(next(iter(sorted((Path(__file__).parents[1] / "examples").glob("*.jpg")))))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         good = pool.apply_async(caption_in_pool, (captioner, photo))

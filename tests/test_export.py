@@ -98,7 +98,7 @@ def test_a_picture_gets_the_caption_that_its_features_get(run: Run, model: Expor
     search = Search(beam=2, max_words=8)
     expected, _ = caption_rows(run.decoder, run.vocabulary, store, rows, search)
     captioner = Captioner(model)
-    captions = captioner([store.examples[row].picture for row in rows], search)
+    captions = captioner([store.examples[row].picture for row in rows], beam=2, max_words=8)
     assert [" ".join(c.words) for c in captions] == [expected[store.examples[r].id] for r in rows]
 
 
@@ -170,7 +170,8 @@ def test_the_search_chosen_on_dev_comes_with_the_model(
 ) -> None:
     shutil.copytree(model.folder, tmp_path / "model")
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
-    facts |= {"beam": 7, "length_power": 0.5, "max_words": 9, "look": "most-likely"}
+    own = {"beam": 7, "length_power": 0.5, "max_words": 9, "look": "most-likely"}
+    facts["search"] |= own
     write_json(tmp_path / "model" / "model.json", sealed(facts))
     search = Captioner(ExportedModel(tmp_path / "model")).search
     assert search == Search(beam=7, length_power=0.5, max_words=9, look="most-likely")
@@ -210,7 +211,7 @@ def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:
         export_model(run, tmp_path / "model", encoder_weights="random:4")
 
 
-def test_telling_imports_no_torch(model: ExportedModel) -> None:
+def test_captioning_imports_no_torch(model: ExportedModel) -> None:
     check = (
         "import sys\n"
         "from pathlib import Path\n"

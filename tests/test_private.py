@@ -58,7 +58,7 @@ PROGRAM = """
 import sys, time
 import show_attend_tell as sat
 captioner = sat.load()
-print(captioner(sys.argv[1], sat.Search(beam=1)).text)
+print(captioner(sys.argv[1], beam=1, consensus=0, views=1).text)
 time.sleep(3)  # what waits before it sends has time to begin
 """
 

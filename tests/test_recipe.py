@@ -234,6 +234,10 @@ def test_a_variation_that_does_not_fit_names_who_asked(key: str, value: int, mes
             "search.repetition_penalty=1e9",
             "search.repetition_penalty = 1000000000.0 should be less than",
         ),
+        ("search.views=4", "search.views = 4 should be less than or equal to 3"),
+        ("search.beam=2.0", "search.beam = 2.0 should be a valid integer"),
+        ("search.length_power=nan", "search.length_power = NaN should be"),
+        ("search.look=away", "search.look = \"away\" should be 'expected', 'most-likely' or"),
     ],
 )
 def test_a_search_has_the_same_limits_in_a_recipe(override: str, words: str) -> None:

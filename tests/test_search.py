@@ -142,7 +142,7 @@ def test_repeats_are_among_the_sentences_when_allowed() -> None:
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_a_beam_of_one_is_greedy(power: float) -> None:
     model, batch = ToyModel(), pictures(20)
-    greedy = decode(model, batch, Search(beam=1, length_power=power))
+    greedy = decode(model, batch, Search(beam=1, length_power=power, max_words=50))
     for picture, (told,) in zip(batch, greedy, strict=True):
         words: list[int] = []
         memory, state = model.start(picture[None])

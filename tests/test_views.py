@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import show_attend_tell
-from show_attend_tell.captioning.search import Search
+from show_attend_tell.captioning.settings import MOST_VIEWS
 from show_attend_tell.captioning.views import VIEWS, frame_views, on_picture
 from show_attend_tell.data.pictures import Preprocessing, frame
 from show_attend_tell.errors import UserError
@@ -31,7 +31,7 @@ def noise(width: int = 90, height: int = 70) -> Image.Image:
 
 @pytest.mark.parametrize("how", HOW, ids=lambda how: how.fit)
 def test_the_first_view_is_what_one_view_shows(how: Preprocessing) -> None:
-    views = frame_views(noise(), how, len(VIEWS))
+    views = frame_views(noise(), how, MOST_VIEWS)
     assert views.shape == (3, 64, 64, 3)
     np.testing.assert_array_equal(views[0], frame(noise(), how))
     np.testing.assert_array_equal(views[2], views[0, :, ::-1])
@@ -77,7 +77,7 @@ def test_views_that_show_the_same_tell_the_same(exported_folder: Path) -> None:
     """Every vector three times over leaves the expected one, and the mean, as they were."""
     grey = Image.new("RGB", (80, 60), (90, 90, 90))
     one, three = (
-        show_attend_tell.load(exported_folder / "run", views=views)(grey) for views in (1, 3)
+        show_attend_tell.load(exported_folder / "run")(grey, views=views) for views in (1, 3)
     )
     assert one.text == three.text
     np.testing.assert_allclose(one.log_probs, three.log_probs, atol=1e-4)
@@ -86,7 +86,7 @@ def test_views_that_show_the_same_tell_the_same(exported_folder: Path) -> None:
 @pytest.mark.slow
 def test_other_views_are_looked_at(exported_folder: Path) -> None:
     one, three = (
-        show_attend_tell.load(exported_folder / "run", views=views)(noise()) for views in (1, 3)
+        show_attend_tell.load(exported_folder / "run")(noise(), views=views) for views in (1, 3)
     )
     assert one.log_prob != pytest.approx(three.log_prob, abs=1e-6)
     assert three.attention.shape[1:] == one.attention.shape[1:]
@@ -96,9 +96,7 @@ def test_other_views_are_looked_at(exported_folder: Path) -> None:
 @pytest.mark.slow
 def test_one_place_is_a_cell_of_the_whole_picture(exported_folder: Path) -> None:
     one, three = (
-        show_attend_tell.load(exported_folder / "run", views=views)(
-            noise(), Search(look="most-likely")
-        )
+        show_attend_tell.load(exported_folder / "run")(noise(), look="most-likely", views=views)
         for views in (1, 3)
     )
     np.testing.assert_array_equal(one.attention, three.attention)
@@ -114,7 +112,8 @@ def test_the_command_and_the_model_may_ask_for_views(
         sat("export", run, tmp_path / "model", "--views", 3, "--beam", 2, "--consensus", 4)[0] == 0
     )
     facts = json.loads((tmp_path / "model" / "model.json").read_text("utf-8"))
-    assert (facts["views"], facts["beam"], facts["consensus"]) == (3, 2, 4)
+    kept = facts["search"]
+    assert (kept["views"], kept["beam"], kept["consensus"]) == (3, 2, 4)
     told = [
         sat("caption", "--json", "--beam", 2, "--consensus", 0, *asked, picture)[1]
         for asked in (
@@ -130,6 +129,6 @@ def test_the_command_and_the_model_may_ask_for_views(
 @pytest.mark.parametrize("views", [0, 4])
 def test_there_are_three_views(sat: Sat, exported_folder: Path, tmp_path: Path, views: int) -> None:
     with pytest.raises(UserError, match="from 1 to 3"):
-        show_attend_tell.load(exported_folder / "run", views=views)
+        show_attend_tell.load(exported_folder / "run")(noise(), views=views)
     code, _, err = sat("export", exported_folder / "run", tmp_path / "model", "--views", views)
     assert (code, "from 1 to 3" in err) == (2, True)

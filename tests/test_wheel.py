@@ -25,7 +25,7 @@ def captions(folder: Path) -> list[tuple[float, str, str]]:
     found = []
     for path in sorted(folder.glob("*.jpg")):
         try:
-            caption: sat.Caption = captioner(path, sat.Search(beam=2))
+            caption: sat.Caption = captioner(path, beam=2)
         except sat.UserError as error:
             print(error.code, error, file=sys.stderr)
             continue
@@ -81,6 +81,6 @@ def test_the_wheel_brings_its_types_its_licence_and_its_model(installed: Path) -
     checked = run(installed, "-m", "mypy", "--strict", "--cache-dir", installed / "c", "user.py")
     assert "no issues found" in checked
     wrong = installed / "wrong.py"
-    wrong.write_text('import show_attend_tell as sat\nsat.Search(beam="3")\n')
+    wrong.write_text('import show_attend_tell as sat\nsat.load(threads="3")\n')
     with pytest.raises(AssertionError, match="arg-type"):
         run(installed, "-m", "mypy", "--strict", "--cache-dir", installed / "c", "wrong.py")

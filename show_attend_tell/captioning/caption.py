@@ -1,4 +1,4 @@
-"""Caption: a sentence as a person would write it, and where each of its words looked."""
+"""Caption: text as a person would write it, and where each of its words looked."""
 
 import re
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from show_attend_tell.captioning.model import Floats
-from show_attend_tell.captioning.search import Decoded, Look
+from show_attend_tell.captioning.search import Decoded
+from show_attend_tell.captioning.settings import Look
 from show_attend_tell.captioning.views import on_picture
 from show_attend_tell.data.pictures import Crop
 
-Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a person's function said
+Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a caller's function said
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class Caption:
     text: str
     words: tuple[str, ...]
     log_probs: npt.NDArray[np.float64]  # (T,)
-    log_prob: float  # of the whole sentence, its end included
+    log_prob: float  # of the whole caption, its end included
     attention: Floats  # (T, h, w): where each word looked
     gates: Floats  # (T,): how much the picture counted for each word, β
     picture_size: tuple[int, int]  # width, height in pixels of the upright original
@@ -34,7 +35,7 @@ class Caption:
     @classmethod
     def of(
         cls,
-        told: Decoded,
+        decoded: Decoded,
         words: Sequence[str],
         grid: tuple[int, int],
         picture_size: tuple[int, int],
@@ -42,12 +43,12 @@ class Caption:
         look: Looked = "expected",
         warnings: tuple[str, ...] = (),
     ) -> "Caption":
-        """Put into words what the search told.
+        """A caption in words from what the search returned.
 
         Parameters
         ----------
-        told
-            What the search returned.
+        decoded
+            One of the captions that the search returned.
         words
             The same T words, spelled out.
         grid
@@ -55,17 +56,17 @@ class Caption:
         picture_size, crop
             Where the grid lies on the original picture.
         look
-            What the search put in the place of the model's attention.
+            What the search used in place of the model's attention.
         warnings
-            What one should know of how it was read.
+            What a reader should know of how the picture was read.
         """
         return cls(
             text=sentence(words),
             words=tuple(words),
-            log_probs=told.log_probs,
-            log_prob=told.log_prob,
-            attention=on_picture(told.weights, grid),
-            gates=told.gates,
+            log_probs=decoded.log_probs,
+            log_prob=decoded.log_prob,
+            attention=on_picture(decoded.weights, grid),
+            gates=decoded.gates,
             picture_size=picture_size,
             crop=crop,
             look=look,
@@ -83,10 +84,9 @@ class Caption:
 
         return as_html(self)
 
-    def facts(self, name: str) -> dict[str, object]:
-        """What `--json` prints: plain numbers and text."""
+    def to_dict(self) -> dict[str, object]:
+        """The caption as plain numbers and text, as `sat caption --json` prints it."""
         return {
-            "picture": name,
             "caption": self.text,
             "confidence": round(self.confidence, 4),
             "words": list(self.words),
@@ -96,7 +96,7 @@ class Caption:
 
 
 def sentence(words: Sequence[str]) -> str:
-    """Write words as a sentence: capital first letter, punctuation in its place, a full stop.
+    """Words as a sentence: capital first letter, punctuation in its place, a full stop.
 
     >>> sentence(["a", "dog", ",", "wet", ",", "shakes", "the", "man", "'s", "hand"])
     "A dog, wet, shakes the man's hand."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, overload
+from typing import Any, BinaryIO, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from show_attend_tell.captioning.consensus import pictures_together
 from show_attend_tell.captioning.exported import ExportedModel
 from show_attend_tell.captioning.model import Floats
 from show_attend_tell.captioning.search import Search
-from show_attend_tell.captioning.views import check_views, frame_views
+from show_attend_tell.captioning.views import frame_views
 from show_attend_tell.data.pictures import (
     Crop,
     Opened,
@@ -30,7 +30,7 @@ from show_attend_tell.data.pictures import (
 from show_attend_tell.errors import UserError
 from show_attend_tell.side_by_side import side_by_side
 
-# What is found for a name that a person gave: a picture, or the error that says why there is none.
+# What a name on the command line stands for: a picture, or the error that says why there is none.
 Source: TypeAlias = Path | BinaryIO | UserError
 Picture: TypeAlias = str | Path | bytes | BinaryIO | Image.Image | npt.NDArray[np.uint8]
 
@@ -53,43 +53,24 @@ class Framed:
 class Captioner:
     """Captions pictures; safe to call again and again, the same picture the same way.
 
-    Parameters
+    Attributes
     ----------
     model
-        What sees and captions; its own search is the default.
-    views
-        How many views of each picture to caption from; by default as was chosen for the model. A
-        search that does not look as expected sees one.
-
-    Raises
-    ------
-    UserError
-        `request.bad`: there are not so many views.
+        The model that encodes and decodes.
+    search
+        The search that is used unless a call asks otherwise: the model's own.
     """
 
-    def __init__(self, model: ExportedModel, *, views: int | None = None) -> None:
+    def __init__(self, model: ExportedModel) -> None:
         self.model = model
-        self.views = model.facts.views if views is None else check_views(views)
-        facts = model.facts
-        self.search = Search(
-            beam=facts.beam,
-            length_power=facts.length_power,
-            max_words=facts.max_words,
-            look=facts.look,
-            consensus=facts.consensus,
-            repetition_penalty=facts.repetition_penalty,
-        )
+        self.search = Search.of(model.facts.search)
 
     @overload
-    def __call__(self, pictures: Picture, search: Search | None = None) -> Caption: ...
+    def __call__(self, pictures: Picture, **settings: Any) -> Caption: ...
     @overload
+    def __call__(self, pictures: Sequence[Picture], **settings: Any) -> list[Caption]: ...
     def __call__(
-        self, pictures: list[Picture] | tuple[Picture, ...], search: Search | None = None
-    ) -> list[Caption]: ...
-    def __call__(
-        self,
-        pictures: Picture | list[Picture] | tuple[Picture, ...],
-        search: Search | None = None,
+        self, pictures: Picture | Sequence[Picture], **settings: Any
     ) -> Caption | list[Caption]:
         """Caption one picture, or several in order.
 
@@ -97,24 +78,27 @@ class Captioner:
         ----------
         pictures
             A path, the bytes of a file, an open file, a Pillow image or a uint8 array
-            (height, width, 3), or a list of such.
-        search
-            How to search; by default as was chosen for the model.
+            (height, width, 3), or a sequence of such.
+        settings
+            Search settings other than the model's own, for example `beam=3` or `views=1`; all of
+            them are the fields of `Search`.
 
         Raises
         ------
         UserError
-            `picture.*`, for the first picture that cannot be read.
+            `request.bad`: no such setting, or a value that does not fit; `picture.*`, for the
+            first picture that cannot be read.
         """
-        if isinstance(pictures, list | tuple):
-            return [_best(told) for told in self.stream(pictures, search)]
-        return self.decode([self.frame(pictures)], search)[0][0]
+        search = self.search.override(**settings)
+        if isinstance(pictures, Sequence) and not isinstance(pictures, str | bytes | bytearray):
+            return [_best(answer) for answer in self.stream(pictures, search)]
+        return self.decode([self.frame(pictures, search)], search)[0][0]
 
-    def frame(self, picture: Picture) -> Framed:
-        """Read a picture and cut out what the encoder sees."""
+    def frame(self, picture: Picture, search: Search | None = None) -> Framed:
+        """Read a picture and cut out what the encoder sees in a search."""
         needed = self.model.facts.preprocessing
         opened = open_given(picture, needed.resize)
-        pixels = frame_views(opened.image, needed, self.views)
+        pixels = frame_views(opened.image, needed, self.views_of(search or self.search))
         warnings = list(opened.warnings)
         if min(opened.size) < needed.size:
             warnings.append("enlarged")
@@ -122,43 +106,50 @@ class Captioner:
             warnings.append("one_colour")
         return Framed(pixels, opened.size, crop_of(opened.size, needed), tuple(warnings))
 
-    def views_of(self, search: Search) -> int:
-        """How many views a search sees: to look at one place is to look at a cell of the whole."""
-        return self.views if search.look == "expected" else 1
+    @staticmethod
+    def views_of(search: Search) -> int:
+        """How many views a search uses; one if it looks at a single place, a cell of the whole."""
+        return search.views if search.look == "expected" else 1
 
     def decode(self, framed: Sequence[Framed], search: Search | None = None) -> list[list[Caption]]:
-        """The `n_best` captions of each picture, best first."""
+        """The `n_best` captions of each picture, best first; framed for the same search."""
         if not framed:
             return []
         search = search or self.search
         views = self.views_of(search)
+        if (fewest := min(len(one.pixels) for one in framed)) < views:
+            raise UserError(
+                "request.bad",
+                f"the search uses {views} views and a picture was framed for {fewest}; "
+                "frame the pictures for the same search",
+            )
         at_once = self._at_once(search)
         annotations = _encode(self.model, [one.pixels[:views] for one in framed])
-        told = [
-            sentences
+        decoded = [
+            captions
             for i in range(0, len(framed), at_once)
-            for sentences in consensus.decode(self.model, annotations[i : i + at_once], search)
+            for captions in consensus.decode(self.model, annotations[i : i + at_once], search)
         ]
         look: Looked = "pointed" if callable(search.look) else search.look
-        decode, grid = self.model.vocabulary.decode, self.model.facts.grid
+        words_of, grid = self.model.vocabulary.decode, self.model.facts.grid
         return [
             [
                 Caption.of(
                     each,
-                    decode(each.words),
+                    words_of(each.words),
                     grid,
                     one.picture_size,
                     one.crop,
                     look,
                     one.warnings,
                 )
-                for each in sentences
+                for each in captions
             ]
-            for one, sentences in zip(framed, told, strict=True)
+            for one, captions in zip(framed, decoded, strict=True)
         ]
 
     def _at_once(self, search: Search) -> int:
-        """How many pictures to have together; a search that takes too much memory is refused."""
+        """How many pictures to decode together; raises where one alone takes too much memory."""
         rows, columns = self.model.facts.grid
         places = self.views_of(search) * rows * columns
         words = self.model.vocabulary_size
@@ -167,26 +158,34 @@ class Captioner:
     def stream(
         self, pictures: Iterable[Picture | UserError], search: Search | None = None
     ) -> Iterator[list[Caption] | UserError]:
-        """Captions of any number of pictures, in order; every processor tells some of its own.
+        """Captions of any number of pictures, in order, with the pictures shared among threads.
 
         Yields for each picture its captions, best first, or the error that says why it has none;
         an error in the place of a picture comes out again.
+
+        Parameters
+        ----------
+        search
+            Made with `captioner.search.override(beam=3)`; by default the model's own.
         """
+        search = search or self.search
         remaining = iter(pictures)
-        at_once = self._at_once(search or self.search)
+        at_once = self._at_once(search)
         batches = iter(lambda: list(islice(remaining, at_once)), [])
-        for told in side_by_side(
+        for answers in side_by_side(
             partial(self._caption_some, search=search), batches, self.model.threads
         ):
-            yield from told
+            yield from answers
 
     def _caption_some(
-        self, pictures: Sequence[Picture | UserError], search: Search | None
+        self, pictures: Sequence[Picture | UserError], search: Search
     ) -> list[list[Caption] | UserError]:
         some: list[Framed | UserError] = []
         for picture in pictures:
             try:
-                some.append(picture if isinstance(picture, UserError) else self.frame(picture))
+                some.append(
+                    picture if isinstance(picture, UserError) else self.frame(picture, search)
+                )
             except UserError as error:
                 some.append(error)
         captions = iter(self.decode([one for one in some if isinstance(one, Framed)], search))
@@ -205,10 +204,10 @@ def _encode(model: ExportedModel, pixels: Sequence[npt.NDArray[np.uint8]]) -> Fl
     return annotations.reshape(len(pixels), -1, annotations.shape[2])
 
 
-def _best(told: list[Caption] | UserError) -> Caption:
-    if isinstance(told, UserError):
-        raise told
-    return told[0]
+def _best(answer: list[Caption] | UserError) -> Caption:
+    if isinstance(answer, UserError):
+        raise answer
+    return answer[0]
 
 
 def open_given(picture: Picture, least_side: int | None = None) -> Opened:

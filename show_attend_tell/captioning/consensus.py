@@ -1,9 +1,9 @@
-"""Consensus: of the sentences that a beam found, the one that agrees best with what else is told.
+"""Consensus: rerank the beam by agreement with captions sampled from the model.
 
-The likeliest sentence is often a short and general one. Here further sentences are drawn from the
-model, and each of the beam's is rated by how many n-grams it shares with them (minimum Bayes risk
-decoding): what most of them say of a picture is said, also where no single wording is likely. Rare
-words weigh more. Measured in docs/log.md.
+The likeliest caption is often a short and general one. Here further captions are sampled, and each
+of the beam's is scored by the n-grams that it shares with them (minimum Bayes risk decoding). So
+what most samples say of a picture wins, also where no single wording is likely. Rare words weigh
+more. Measured in docs/log.md.
 """
 
 import math
@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from show_attend_tell.captioning import search as one_by_one
 from show_attend_tell.captioning.model import CaptioningModel, Floats
-from show_attend_tell.captioning.search import Decoded, Search
+from show_attend_tell.captioning.search import Decoded, Search, bytes_foreseen, decode_started
 from show_attend_tell.errors import UserError
 
-TEMPERATURE = 0.5  # of the sentences drawn; 0.8 was as good on dev
-AMONG = 50  # likeliest words that each of theirs is drawn from; the others hardly ever come
-LIKELIHOOD = 0.3  # what a sentence's own score counts beside its agreement; chosen on dev
+TEMPERATURE = 0.5  # of the samples; 0.8 was as good on dev
+AMONG = 50  # likeliest words that each of their words is drawn from; others hardly ever come
+LIKELIHOOD = 0.3  # weight of a caption's own score beside its agreement; chosen on dev
 TOGETHER = 256 << 20  # bytes that the search of a batch may take; of one picture alone more:
 MOST_BYTES = 1 << 30
 ORDERS = range(1, 5)  # n of the n-grams
@@ -27,18 +26,19 @@ SIGMA = 6.0  # words by which lengths may differ before it costs much, as in CID
 
 
 def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[list[Decoded]]:
-    """Caption each picture as `search.decode` does, reranked by consensus if the search says so.
+    """The captions of each picture, as `search.decode`, reranked if the search asks for consensus.
 
-    The parameters and what is returned are those of `search.decode`; the score of a reranked
-    caption is its agreement with the samples and a share of its own score.
+    The score of a reranked caption is its agreement with the samples and a share of its own score.
     """
-    passes = _passes(search)
-    if len(passes) == 1:
-        return one_by_one.decode(model, annotations, search)
-    found, drawn = (one_by_one.decode(model, annotations, one) for one in passes)
+    if len(annotations) == 0:
+        return []
+    started = model.start(annotations)  # once for both passes
+    found, *sampled = (decode_started(model, started, one) for one in _passes(search))
+    if not sampled:
+        return found
     return [
-        _by_consensus(sentences, votes)[: search.n_best]
-        for sentences, votes in zip(found, drawn, strict=True)
+        _reranked(captions, samples)[: search.n_best]
+        for captions, samples in zip(found, sampled[0], strict=True)
     ]
 
 
@@ -56,7 +56,7 @@ def pictures_together(search: Search, most: int, *, places: int, words: int) -> 
         `request.bad`: a single picture would take too much.
     """
     needed, largest = max(
-        (one_by_one.bytes_foreseen(one, places, words), name)
+        (bytes_foreseen(one, places, words), name)
         for one, name in zip(_passes(search), ("beam", "consensus"), strict=False)
     )
     if needed > MOST_BYTES:
@@ -71,7 +71,7 @@ def pictures_together(search: Search, most: int, *, places: int, words: int) -> 
 
 
 def _passes(search: Search) -> tuple[Search, ...]:
-    """The search for sentences, and that for votes if there are to be any."""
+    """The search for captions, and that for samples if it asks for consensus."""
     if not search.consensus or search.temperature is not None:
         return (search,)
     return (
@@ -80,19 +80,20 @@ def _passes(search: Search) -> tuple[Search, ...]:
     )
 
 
-def _by_consensus(sentences: Sequence[Decoded], votes: Sequence[Decoded]) -> list[Decoded]:
-    counted = Counter(Phrases(vote.words) for vote in votes)
+def _reranked(captions: Sequence[Decoded], samples: Sequence[Decoded]) -> list[Decoded]:
+    counted = Counter(Phrases(one.words) for one in samples)
     rated = []
-    for one in sentences:
+    for one in captions:
         own = Phrases(one.words)
-        agreed = sum(count * agreement(own, vote) for vote, count in counted.items()) / len(votes)
+        agreed = sum(times * agreement(own, other) for other, times in counted.items())
+        agreed /= len(samples)
         rated.append(replace(one, score=agreed + LIKELIHOOD * one.score))
     return sorted(rated, key=lambda one: (not one.ended, -one.score))
 
 
 @dataclass(frozen=True)
 class Phrases:
-    """A sentence and its n-grams."""
+    """A caption and its n-grams."""
 
     words: tuple[int, ...]
 
@@ -123,7 +124,7 @@ def _rarity(phrase: tuple[int, ...]) -> float:
 
 
 def agreement(one: Phrases, other: Phrases) -> float:
-    """How alike two sentences are, from 0 to 1: as CIDEr-D, with a rarity of its own."""
+    """How alike two captions are, from 0 to 1: as CIDEr-D, with a rarity of its own."""
     cosines = 0.0
     both = zip(one.weights, other.weights, one.norms, other.norms, strict=True)
     for own, theirs, norm, their_norm in both:

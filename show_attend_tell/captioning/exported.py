@@ -21,14 +21,7 @@ from pydantic import (
 )
 
 from show_attend_tell.captioning.model import Arrays, Floats, Integers
-from show_attend_tell.captioning.search import (
-    MOST_BEAM,
-    MOST_LENGTH_POWER,
-    MOST_REPETITION_PENALTY,
-    MOST_WORDS,
-    Look,
-)
-from show_attend_tell.captioning.views import VIEWS
+from show_attend_tell.captioning.settings import SearchSettings
 from show_attend_tell.data.pictures import MOST_BYTES as PICTURE_BYTES
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary, faulty_word
@@ -39,7 +32,7 @@ from show_attend_tell.files import read_regular, write_json
 # or is not read, as by builds for Windows components.
 onnxruntime.disable_telemetry_events()
 
-FORMAT = 2  # of model.json; 1 had no checksum
+FORMAT = 3  # of model.json; 1 had no checksum, 2 no object of search settings
 GRAPHS = ("encode", "start", "look", "advance")
 MOST_BYTES = 16 << 20  # of model.json; one of a million words
 MOST_GRAPH_BYTES = (2 << 30) - 1  # what ONNX's own format allows
@@ -49,14 +42,14 @@ MOST_THREADS = 1024
 NUMBERS_AT_ONCE = 500_000
 MOST_NUMBERS = 4_000_000  # of one picture that has many rows
 
-Run = Callable[..., list[npt.NDArray[Any]]]
+GraphFunction = Callable[..., list[npt.NDArray[Any]]]  # from a graph's inputs to its outputs
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Side = Annotated[int, Field(ge=1, le=1024)]
 
 
-class Example(BaseModel):
+class ExamplePicture(BaseModel):
     """A picture in the model folder and the caption that it got when the model was exported."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,16 +71,10 @@ class ModelFacts(BaseModel):
     punctuation: bool  # whether punctuation marks are words of it
     preprocessing: Preprocessing
     grid: tuple[Side, Side]
-    beam: Annotated[int, Field(ge=1, le=MOST_BEAM)]  # of the search that was chosen on dev
-    length_power: Annotated[float, Field(ge=0, le=MOST_LENGTH_POWER)]
-    max_words: Annotated[int, Field(ge=1, le=MOST_WORDS)]
-    look: Look = "expected"
-    consensus: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
-    repetition_penalty: Annotated[float, Field(ge=0, le=MOST_REPETITION_PENALTY)] = 0.0
-    views: Annotated[int, Field(ge=1, le=len(VIEWS))] = 1  # of each picture that it tells from
+    search: SearchSettings  # chosen on dev
     files: dict[str, Digest]  # SHA-256 of every graph, and of the example
     origin: dict[str, Any]  # encoder, data set, recipe, versions
-    example: Example | None = None  # for `sat doctor`
+    example: ExamplePicture | None = None  # for `sat doctor`
 
     @field_validator("words")
     @classmethod
@@ -118,7 +105,7 @@ class ModelFacts(BaseModel):
 
 
 class ExportedModel:
-    """A model folder, opened. It satisfies `telling.model.Model`.
+    """A model folder, opened. It satisfies `captioning.model.Model`.
 
     A call works on one processor; several threads may call at once.
 
@@ -319,7 +306,7 @@ def _damaged(path: Path, why: str) -> UserError:
     )
 
 
-def open_graph(graph: bytes) -> Run:
+def open_graph(graph: bytes) -> GraphFunction:
     """A graph as a function of its inputs in order, on the thread that calls it.
 
     Two threads with pictures of their own are a quarter faster than two that share every layer.
@@ -330,11 +317,11 @@ def open_graph(graph: bytes) -> Run:
 def _session(graph: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised, and told in our own words
+    options.log_severity_level = 4  # errors are raised, and reported in our own words
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def _calling(session: onnxruntime.InferenceSession) -> Run:
+def _calling(session: onnxruntime.InferenceSession) -> GraphFunction:
     names = [one.name for one in session.get_inputs()]
 
     def run(*inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -344,7 +331,7 @@ def _calling(session: onnxruntime.InferenceSession) -> Run:
     return run
 
 
-def _open_verified(folder: Path, name: str, facts: ModelFacts, sizes: "_Sizes") -> Run:
+def _open_verified(folder: Path, name: str, facts: ModelFacts, sizes: "_Sizes") -> GraphFunction:
     """A graph of the folder as a function, if it is whole and takes and gives what it should."""
     path = folder / f"{name}.onnx"
     graph = _verified(folder, path.name, facts, MOST_GRAPH_BYTES)

@@ -1,4 +1,4 @@
-"""The model when telling: what a model must offer so that search can make sentences with it.
+"""The model when captioning: what a model must offer so that search can caption with it.
 
 An exported model and the thin adapter round the PyTorch modules offer the same functions, so
 every caption, and every score made while training, comes from the same search.
@@ -31,7 +31,7 @@ class CaptioningModel(Protocol):
 
     @property
     def end_word(self) -> int:
-        """Index of the end of a sentence."""
+        """Index of the end of a caption."""
 
     @property
     def unknown_word(self) -> int:
@@ -42,7 +42,7 @@ class CaptioningModel(Protocol):
         """How many words `advance` chooses among, the end and the unknown word included."""
 
     def start(self, annotations: Floats) -> tuple[Arrays, Arrays]:
-        """Begin a sentence for each picture.
+        """Begin a caption for each picture.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class CaptioningModel(Protocol):
 
 
 class Model(CaptioningModel, Protocol):
-    """A whole captioner in four functions: a `CaptioningModel` that also sees."""
+    """A whole captioner in four functions: a `CaptioningModel` that also encodes."""
 
     def encode(self, pictures: npt.NDArray[np.uint8]) -> Floats:
         """Turn framed pictures (pictures, S, S, 3) into annotations (pictures, L, D)."""

@@ -1,120 +1,130 @@
-"""Search: from a model's next-word probabilities to sentences, by beam search or by sampling.
+"""Search: from a model's next-word probabilities to captions, by beam search or by sampling.
 
 A beam of 1 is greedy search. Scores are sums of log-probabilities, as in the authors' code, unless
 a length power is asked for. All pictures of a batch advance together and leave it when they are
-done; what is told about one never depends on the others.
+done; the captions of one never depend on the others.
 """
 
+import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from show_attend_tell.captioning.model import CaptioningModel, Floats, Integers, pick
+from show_attend_tell.captioning.model import Arrays, CaptioningModel, Floats, Integers, pick
+from show_attend_tell.captioning.settings import MOST_BEAM, SETTINGS, Look, SearchSettings
 from show_attend_tell.errors import UserError, number, whole_number, wrong_argument
 
-Look = Literal["expected", "most-likely", "sampled"]
 # (alpha (rows, L), step, words so far (rows, step)) -> weights (rows, L)
 Pointing = Callable[[Floats, int, Integers], Floats]
 
 
-# Words are numbered by how common they are, after the end and the unknown word; the first eleven
-# ("a", "in", "on", ...) are told twice in many a good sentence.
+# Words are numbered by frequency, after the end and the unknown word; many good captions have one
+# of the first eleven ("a", "in", "on", ...) twice.
 COMMONEST = 13
 
-# Limits of what may be asked for, far beyond what makes captions better; a picture's memory grows
-# with the square of the beam.
-MOST_BEAM = 1_000  # also of votes
-MOST_DRAWN = 10_000  # n_best of sampling
-MOST_WORDS = 1_000
-MOST_LENGTH_POWER = 10.0
-MOST_REPETITION_PENALTY = 1_000.0
+MOST_SAMPLES = 10_000  # n_best of sampling
 TEMPERATURES = (1e-4, 1e3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
-    """How to search. A beam search by default; a `temperature` makes it sampling."""
+class Search(SearchSettings):
+    """A search: the settings kept with a model, and those that only a call asks for.
 
-    beam: int = 5  # hypotheses kept per picture; 1 is greedy; not used when sampling
-    n_best: int = 1  # sentences returned per picture; when sampling, how many are drawn
-    length_power: float = (
-        0.0  # score = log-probability / length ** power, the end counted as a word
-    )
+    It is a beam search by default; a `temperature` makes it sampling.
+    """
+
+    # Also a function, which returns the weights to use in place of the model's attention.
+    look: Look | Pointing = "expected"  # type: ignore[assignment]  # wider than what is kept
+    n_best: int = 1  # captions returned for each picture; when sampling, how many are drawn
     min_words: int = 1  # the end is forbidden before
-    max_words: int = 50  # a sentence that has not ended by then is cut
     allow_unknown: bool = False
     allow_repeats: bool = False  # the same word twice in a row
-    # Nats that a beam search takes from a word which the sentence has already, unless it is one of
-    # the commonest: a model without memory for its words tells of "a skateboard on a skateboard".
-    repetition_penalty: float = 0.0
     temperature: float | None = None  # sampling: below 1 nearer to greedy, above 1 more varied
     among: int | None = None  # sampling: draw from this many likeliest words only; None: from all
     seed: int = 0  # every picture sees the same random numbers, whatever its place in the batch
-    # What is put in the place of the model's attention: alpha itself, its most likely place, a
-    # place drawn from it, or what a person's function returns.
-    look: Look | Pointing = "expected"
-    # Sentences drawn to choose among the beam's by, see `consensus`; 0: the likeliest is told.
-    consensus: int = 0
+
+    @classmethod
+    def of(cls, settings: SearchSettings, **others: Any) -> "Search":
+        """The search of a recipe or a model, with other values for some settings."""
+        return cls(**vars(settings)).override(**others)
+
+    def override(self, **others: Any) -> "Search":
+        """The same search with other values for some settings.
+
+        More captions than the beam holds widen the beam, unless that is given too.
+
+        Raises
+        ------
+        UserError
+            `request.bad`: there is no such setting, or its value does not fit.
+        """
+        known = [field.name for field in fields(self)]
+        for name in others:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                raise UserError("request.bad", f"{name} is not a search setting; {hint}")
+        count = others.get("n_best")
+        if isinstance(count, int) and others.get("temperature", self.temperature) is None:
+            others.setdefault("beam", max(self.beam, count))
+        return replace(self, **others)
+
+    def kept(self) -> SearchSettings:
+        """The settings that a recipe or a model keeps."""
+        return SearchSettings(**{name: getattr(self, name) for name in SETTINGS})
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be; keep NumPy's numbers as Python's."""
+        """Check every value; numbers of NumPy become Python's."""
         sampling = self.temperature is not None
-        most = MOST_DRAWN if sampling else MOST_BEAM
-        settled: dict[str, int | float] = {
-            "beam": whole_number("beam", self.beam, 1, MOST_BEAM),
-            "n_best": whole_number("n_best", self.n_best, 1, most),
-            "consensus": whole_number("consensus", self.consensus, 0, MOST_BEAM),
-            "max_words": whole_number("max_words", self.max_words, 1, MOST_WORDS),
-            "seed": whole_number("seed", self.seed, 0),
-            "length_power": number("length_power", self.length_power, 0, MOST_LENGTH_POWER),
-            "repetition_penalty": number(
-                "repetition_penalty", self.repetition_penalty, 0, MOST_REPETITION_PENALTY
-            ),
+        most = MOST_SAMPLES if sampling else MOST_BEAM
+        checked: dict[str, object] = {
+            name: setting.check(getattr(self, name))
+            for name, setting in SETTINGS.items()
+            if not (name == "look" and callable(self.look))
         }
+        checked["n_best"] = whole_number("n_best", self.n_best, 1, most)
+        checked["seed"] = whole_number("seed", self.seed, 0)
         if not sampling and self.n_best > self.beam:
             raise wrong_argument("n_best", self.n_best, f"at most beam ({self.beam})")
-        settled["min_words"] = whole_number("min_words", self.min_words, 0)
+        checked["min_words"] = whole_number("min_words", self.min_words, 0)
         if self.min_words > self.max_words:
             raise wrong_argument(
                 "min_words", self.min_words, f"at most max_words ({self.max_words})"
             )
         if self.temperature is not None:
-            settled["temperature"] = number("temperature", self.temperature, *TEMPERATURES)
+            checked["temperature"] = number("temperature", self.temperature, *TEMPERATURES)
         if self.among is not None:
-            settled["among"] = whole_number("among", self.among, 1)
+            checked["among"] = whole_number("among", self.among, 1)
         for name in ("allow_unknown", "allow_repeats"):
             if not isinstance(getattr(self, name), bool):
                 raise wrong_argument(name, getattr(self, name), "True or False", is_kind=False)
-        looks = get_args(Look)
-        if not callable(self.look) and (not isinstance(self.look, str) or self.look not in looks):
-            raise wrong_argument("look", self.look, f"one of {', '.join(looks)}, or a function")
-        for name, value in settled.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """One sentence of T words: what was said, how surely, and where each word looked."""
+    """One caption of T words, their probabilities, and where each of them looked."""
 
     words: tuple[int, ...]  # without the end
     log_probs: npt.NDArray[np.float64]  # (T,), the model's own, whatever was forbidden
-    end_log_prob: float | None  # of the end after the last word; None if the sentence was cut
+    end_log_prob: float | None  # of the end after the last word; None if the caption was cut
     attention: Floats  # (T, L): alpha, where the model would look
     weights: Floats  # (T, L): where it was made to look; alpha itself with look="expected"
     gates: Floats  # (T,): β
-    score: float  # what sentences were ranked by
+    score: float  # what captions were ranked by
 
     @property
     def ended(self) -> bool:
-        """Whether the model ended the sentence itself."""
+        """Whether the model ended the caption itself."""
         return self.end_log_prob is not None
 
     @property
     def log_prob(self) -> float:
-        """Log-probability of the whole sentence, the end included where there is one."""
+        """Log-probability of the whole caption, the end included where there is one."""
         return float(self.log_probs.sum()) + (self.end_log_prob or 0.0)
 
 
@@ -174,10 +184,10 @@ class _Live:
 
 
 def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[list[Decoded]]:
-    """Tell what is in each picture.
+    """The captions of each picture, best first.
 
     A picture is done when `beam` hypotheses have ended, or `n_best` have and no live one can still
-    beat them. Sentences that were cut come after those that ended, so they count when none did.
+    beat them. Captions that were cut come after those that ended, so they count when none did.
 
     Parameters
     ----------
@@ -190,12 +200,17 @@ def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[
 
     Returns
     -------
-    list of list of Told
-        For each picture its `n_best` sentences, best first. There are fewer only if a tiny
-        vocabulary has no more; at least one always.
+    list of list of Decoded
+        For each picture its `n_best` captions. There are fewer only if a tiny vocabulary has no
+        more; at least one always.
     """
-    if len(annotations) == 0:
-        return []
+    return decode_started(model, model.start(annotations), search) if len(annotations) else []
+
+
+def decode_started(
+    model: CaptioningModel, started: tuple[Arrays, Arrays], search: Search
+) -> list[list[Decoded]]:
+    """The same of one picture or more for which `model.start` has returned memory and state."""
     sampling = search.temperature is not None
     width = search.n_best if sampling else search.beam
     # Room for what may be forbidden: the end, the unknown word, a repetition.
@@ -203,16 +218,17 @@ def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[
     best = min(enough or model.vocabulary_size, model.vocabulary_size)
     random = np.random.default_rng(search.seed)
 
-    memory, state = model.start(annotations)
-    live = _Live.start(len(annotations), width if sampling else 1)
+    memory, state = started
+    pictures = len(state[0])
+    live = _Live.start(pictures, width if sampling else 1)
     state = pick(state, live.pictures.repeat(live.totals.shape[1]))
     looks: list[_Look] = []
     finished: list[list[_Finished]] = [[] for _ in live.pictures]
-    ended_count = np.zeros(len(annotations), dtype=np.int64)
-    ended_scores = np.full((len(annotations), search.n_best), -np.inf)  # the best ones, ascending
+    ended_count = np.zeros(pictures, dtype=np.int64)
+    ended_scores = np.full((pictures, search.n_best), -np.inf)  # the best ones, ascending
 
     for step in range(search.max_words + 1):
-        is_last = step == search.max_words  # a sentence may end here, but not grow
+        is_last = step == search.max_words  # a caption may end here, but not grow
         beams = live.totals.shape[1]
         words = live.words.reshape(live.totals.size, step)
         alpha, gate = model.look(memory, state)
@@ -297,7 +313,7 @@ def bytes_foreseen(search: Search, places: int, words: int) -> int:
     rows = search.n_best if sampling else search.beam
     best = min((search.among or words) if sampling else rows + 3, words)
     candidates = best * (100 + (search.max_words if search.repetition_penalty else 0))
-    a_step = 16 * places + 50  # where a row looked, and the word that it chose; twice, when told
+    a_step = 16 * places + 50  # where a row looked, and the word that it chose; twice, at the end
     return rows * (candidates + 16 * words + search.max_words * a_step)
 
 
@@ -384,7 +400,7 @@ def _draw(log_weights: Floats, rng: npt.NDArray[np.float64]) -> Integers:
     ----------
     log_weights
         (pictures, beams, n); where all are -inf the index is 0.
-    dice
+    rng
         (beams,) numbers from 0 to 1, the same for all pictures.
 
     Returns

@@ -1,8 +1,8 @@
 """Views: one picture seen several times, as a whole, in its middle and in a mirror.
 
-Attention does not ask where an annotation vector comes from, so the places of all views lie side by
-side and a word looks at any of them. To be shown on the picture, each view's weights are carried
-back to the cells that it saw. Measured in docs/log.md.
+Attention does not depend on where an annotation vector comes from, so the places of all views lie
+side by side and a word attends to any of them. To be shown on the picture, each view's weights are
+carried back to the cells that it saw. Measured in docs/log.md.
 """
 
 from dataclasses import dataclass
@@ -14,23 +14,17 @@ from PIL import Image
 
 from show_attend_tell.captioning.model import Floats
 from show_attend_tell.data.pictures import Crop, Preprocessing, crop_of, frame
-from show_attend_tell.errors import whole_number
 
 
 @dataclass(frozen=True)
 class View:
-    """What is seen of the square that an encoder is given."""
+    """Which part of the square an encoder is given, and whether it is mirrored."""
 
     part: float = 1.0  # of its width and height, round its middle
     direction: Literal[1, -1] = 1  # -1: mirrored
 
 
 VIEWS = (View(), View(part=0.8), View(direction=-1))  # the first N of them are N views
-
-
-def check_views(count: object) -> int:
-    """How many views are asked for; more than there are, or no number of them, is refused."""
-    return whole_number("views", count, 1, len(VIEWS))
 
 
 def frame_views(

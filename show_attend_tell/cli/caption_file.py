@@ -101,7 +101,7 @@ FORMS = {
         read=_read_text,
     ),
     "json": Form(
-        caption=lambda name, caption: _json(caption.facts(name)),
+        caption=lambda name, caption: _json({"picture": name, **caption.to_dict()}),
         failure=lambda name, error: _json(
             {"picture": name, "caption": None, "error": error.code, "message": str(error)}
         ),

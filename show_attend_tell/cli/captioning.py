@@ -1,93 +1,127 @@
-"""The verbs of telling: caption, draw, models, doctor."""
+"""The commands that use a model: caption, draw, models, doctor."""
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from show_attend_tell.cli.app import app, refuse
-from show_attend_tell.cli.options import (
-    LOOK_HELP,
-    JsonOption,
-    Look,
-    ModelOption,
-    OverwriteOption,
-)
+from show_attend_tell.cli.options import JsonOption, ModelOption, search_options
 from show_attend_tell.errors import UserError, counted, printable
+
+if TYPE_CHECKING:
+    from show_attend_tell.captioning.captioner import Source
+    from show_attend_tell.cli.caption_file import Answer, CaptionFile, Form
+    from show_attend_tell.drawing.items import Item
+
+PicturesArgument = Annotated[
+    list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
+]
+NBestOption = Annotated[
+    int, typer.Option(help="Captions for each picture, best first.", rich_help_panel="Search")
+]
+CaptionJsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print each caption as a JSON object.", rich_help_panel="Output"),
+]
+CsvOption = Annotated[
+    bool,
+    typer.Option(
+        "--csv",
+        help="Print CSV: picture, caption, confidence, warnings, error, message.",
+        rich_help_panel="Output",
+    ),
+]
+CaptionsOutOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the captions to this file, one by one as they are made.",
+        show_default="standard output",
+        rich_help_panel="Output",
+    ),
+]
+ContinueOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the file of --out: caption only pictures that it does not have.",
+        rich_help_panel="Output",
+    ),
+]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace the file of --out.", rich_help_panel="Output"),
+]
+SampleOption = Annotated[
+    bool,
+    typer.Option(
+        "--sample", help="Sample captions instead of beam search.", rich_help_panel="Sampling"
+    ),
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        help="With --sample: below 1 closer to the likeliest words, above 1 more varied.",
+        show_default="1",
+        rich_help_panel="Sampling",
+    ),
+]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        help="Random seed; the same seed gives the same result.",
+        rich_help_panel="Sampling",
+    ),
+]
+DrawingOutOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The ending chooses the kind: .png or .jpg a figure as in the paper, or a sheet of "
+        "several pictures; .gif an animation; .html a page; .json or .npz the numbers.",
+        show_default="PICTURE-attention.png, of several attention.html",
+        rich_help_panel="Output",
+    ),
+]
+WordOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Draw only this word, on the picture in full size.",
+        show_default=False,
+        rich_help_panel="Output",
+    ),
+]
+CompareOption = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="MODEL MODEL",
+        help="Draw the captions of two models, one below the other.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
+@search_options("the model's")
 def caption(
-    pictures: Annotated[
-        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
-    ],
+    pictures: PicturesArgument,
     model: ModelOption = None,
-    beam: Annotated[
-        int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the model's")
-    ] = None,
-    n_best: Annotated[int, typer.Option(help="Captions told of each picture.")] = 1,
-    consensus: Annotated[
-        int | None,
-        typer.Option(
-            help="Draw this many captions and tell the one of the beam's that agrees best with "
-            "them; 0: the likeliest. With 30 it takes three times as long.",
-            show_default="the model's",
-        ),
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None,
-        typer.Option(
-            help="Nats taken from a word that the caption has already, the commonest excepted. "
-            "3 is good.",
-            show_default="the model's",
-        ),
-    ] = None,
-    views: Annotated[
-        int | None,
-        typer.Option(
-            help="Look at 1, 2 or 3 views of each picture, the whole, its middle, its mirror "
-            "image: better captions, three in about twice the time of one.",
-            show_default="the model's",
-        ),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Draw captions at random instead of searching.")
-    ] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="With --sample: below 1 nearer to the likeliest words.", show_default="1"
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="For --sample and --look sampled: the same one, the same captions.")
-    ] = 0,
-    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
-    csv: Annotated[
-        bool,
-        typer.Option("--csv", help="CSV: picture, caption, confidence, warnings, error, message."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file for the captions, each on disk before the next begins.",
-            show_default="standard output",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on with the captions in --out: only pictures that have none there.",
-        ),
-    ] = False,
-    overwrite: OverwriteOption = False,
+    json: CaptionJsonOption = False,
+    csv: CsvOption = False,
+    out: CaptionsOutOption = None,
+    resume: ContinueOption = False,
+    overwrite: ReplaceOption = False,
+    n_best: NBestOption = 1,
+    *,
+    settings: dict[str, Any],
+    sample: SampleOption = False,
+    temperature: TemperatureOption = None,
+    seed: SeedOption = 0,
 ) -> None:
-    """Tell what is in pictures, one line each, in the order given; nothing leaves the machine.
+    """Caption pictures, one line for each, in the order given; nothing leaves the machine.
 
     For example:
 
@@ -104,45 +138,28 @@ def caption(
     from show_attend_tell import load
     from show_attend_tell.cli import terminal
     from show_attend_tell.cli.caption_file import FORMS, CaptionFile
-    from show_attend_tell.cli.listing import list_pictures, skipped_sentence
     from show_attend_tell.files import same_file
 
     refuse(json and csv, "--json and --csv are two forms of output; choose one")
     refuse(resume and overwrite, "--resume keeps what --overwrite replaces; choose one")
     refuse((resume or overwrite) and not out, "--resume and --overwrite need --out FILE")
-    refuse(sample and beam is not None, "--sample draws without a --beam; choose one")
-    refuse(
-        sample and consensus is not None, "--sample draws captions without --consensus; choose one"
-    )
+    for name in ("beam", "consensus"):
+        refuse(sample and name in settings, f"--sample does not use --{name}; choose one")
     refuse(temperature is not None and not sample, "--temperature needs --sample")
     form = FORMS["json" if json else "csv" if csv else "text"]
-    say = terminal.console(stderr=True)
 
-    captioner = load(model, views=views)
-    if beam is None:
-        beam = captioner.search.beam if sample else max(captioner.search.beam, n_best)
-    search = dataclasses.replace(
-        captioner.search,
-        beam=beam,
-        n_best=n_best,
-        temperature=(1.0 if temperature is None else temperature) if sample else None,
-        seed=seed,
-        look=look.value if look else captioner.search.look,
-        consensus=captioner.search.consensus if consensus is None else consensus,
-        repetition_penalty=captioner.search.repetition_penalty
-        if repetition_penalty is None
-        else repetition_penalty,
-    )
-    names, sources, skipped = list_pictures(pictures)
-    if skipped:
-        terminal.remark(skipped_sentence(skipped))
+    captioner = load(model)
+    if sample:
+        settings["temperature"] = 1.0 if temperature is None else temperature
+    search = captioner.search.override(n_best=n_best, seed=seed, **settings)
+    names, sources = _pictures(pictures)
     if out and overwrite:
         refuse(
             any(isinstance(one, Path) and same_file(out, one) for one in sources),
             f"{out}: is one of the pictures and would be lost; name another file",
         )
     failed = 0
-    waiting = list(range(len(names)))
+    waiting: Sequence[int] = range(len(names))
     try:
         with ExitStack() as held:
             file = None
@@ -150,38 +167,63 @@ def caption(
                 file = CaptionFile(out, form, names, n_best, resume=resume, overwrite=overwrite)
                 held.enter_context(file)
                 waiting = file.waiting
-            if len(waiting) < len(names):
-                done = counted(len(names) - len(waiting), "picture")
-                say.print(f"{done} captioned already")
+            _say_what_is_done(len(names) - len(waiting))
             if form.header and not file:
                 terminal.print_line(form.header)
             # Captions that appear in the terminal are progress enough.
-            is_shown = bool(file) or not sys.stdout.isatty()
-            bar = held.enter_context(terminal.progress(shown=is_shown))
+            bar = held.enter_context(terminal.progress(shown=bool(file) or not sys.stdout.isatty()))
             task = bar.add_task("captioning", total=len(waiting))
             answers = captioner.stream((sources[i] for i in waiting), search)
             for i, answer in zip(waiting, answers, strict=True):
-                if isinstance(answer, UserError):
-                    failed += 1
-                    terminal.complain(answer)
-                if file:
-                    file.write(names[i], answer)
-                elif (
-                    len(names) == 1 and form is FORMS["text"] and not isinstance(answer, UserError)
-                ):
-                    for one in answer:
-                        terminal.print_line(printable(one.text))
-                else:
-                    for line in form.lines(names[i], answer):
-                        terminal.print_line(line)
+                failed += isinstance(answer, UserError)
+                _put(answer, names[i], form, file, is_alone=len(names) == 1)
                 bar.advance(task)
     except KeyboardInterrupt:
         if out:
-            say.print("stopped; the same command with --resume goes on")
+            message = "stopped; the same command with --resume goes on"
+            terminal.console(stderr=True).print(message)
         raise
     if out:
         terminal.say_where("the captions are in", out)
     _end_if_failed(failed, len(waiting))
+
+
+def _pictures(words: Sequence[str]) -> tuple[list[str], "list[Source]"]:
+    """Names and sources of the pictures that the words mean; says which files were skipped."""
+    from show_attend_tell.cli import terminal
+    from show_attend_tell.cli.listing import list_pictures, skipped_sentence
+
+    names, sources, skipped = list_pictures(words)
+    if skipped:
+        terminal.remark(skipped_sentence(skipped))
+    return names, sources
+
+
+def _say_what_is_done(done: int) -> None:
+    from show_attend_tell.cli import terminal
+
+    if done:
+        message = f"{counted(done, 'picture')} captioned already"
+        terminal.console(stderr=True).print(message)
+
+
+def _put(
+    answer: "Answer", name: str, form: "Form", file: "CaptionFile | None", *, is_alone: bool
+) -> None:
+    """Write the captions of a picture to the file or print them; an error is reported as well."""
+    from show_attend_tell.cli import terminal
+    from show_attend_tell.cli.caption_file import FORMS
+
+    if isinstance(answer, UserError):
+        terminal.complain(answer)
+    if file:
+        file.write(name, answer)
+    elif is_alone and form is FORMS["text"] and not isinstance(answer, UserError):
+        for one in answer:
+            terminal.print_line(printable(one.text))
+    else:
+        for line in form.lines(name, answer):
+            terminal.print_line(line)
 
 
 def _end_if_failed(failed: int, total: int) -> None:
@@ -195,41 +237,19 @@ def _end_if_failed(failed: int, total: int) -> None:
 
 
 @app.command()
+@search_options("the model's", "look")
 def draw(
-    pictures: Annotated[
-        list[str], typer.Argument(help="Files, folders or globs; `-` reads one picture from stdin.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Its ending says what is made: .png or .jpg the paper's figure, of several "
-            "pictures a sheet; .gif word by word; .html a page; .json or .npz the numbers.",
-            show_default="PICTURE-attention.png, of several attention.html",
-        ),
-    ] = None,
-    word: Annotated[
-        str | None,
-        typer.Option(
-            help="Where this word looked, each time it was told, on the picture in full size.",
-            show_default=False,
-        ),
-    ] = None,
+    pictures: PicturesArgument,
     model: ModelOption = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="MODEL MODEL",
-            help="Two models, word by word, one below the other.",
-            show_default=False,
-        ),
-    ] = None,
-    look: Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the model's")] = None,
-    seed: Annotated[
-        int, typer.Option(help="For --look sampled: the same one, the same places.")
-    ] = 0,
-    overwrite: OverwriteOption = False,
+    compare: CompareOption = None,
+    out: DrawingOutOption = None,
+    word: WordOption = None,
+    overwrite: ReplaceOption = False,
+    *,
+    settings: dict[str, Any],
+    seed: SeedOption = 0,
 ) -> None:
-    """Draw where each word of a picture's caption looked, as in the paper's figures.
+    """Draw where the model looked for each word of a caption, as in the paper's figures.
 
     For example:
 
@@ -245,14 +265,11 @@ def draw(
     """
     from show_attend_tell import drawing, load
     from show_attend_tell.cli import terminal
-    from show_attend_tell.cli.listing import list_pictures, skipped_sentence
     from show_attend_tell.files import write_bytes
 
     refuse(bool(model and compare), "--compare names its two models; leave --model out")
     refuse(bool(compare) and len(set(compare or ())) == 1, "--compare needs two different models")
-    names, found, skipped = list_pictures(pictures)
-    if skipped:
-        terminal.remark(skipped_sentence(skipped))
+    names, sources = _pictures(pictures)
     several = len(names) > 1
     stem = "" if several else Path(names[0]).stem + "-"
     out = out or Path(f"{stem}attention.{'html' if several else 'png'}")
@@ -265,21 +282,22 @@ def draw(
             "request.exists",
             f"{out}: is there already; --overwrite replaces it, --out names another file",
         )
-    items, failed = [], 0
-    for told in drawing.caption_items(
+    items: list[Item] = []
+    failed = 0
+    for answer in drawing.caption_items(
         names,
-        found,
+        sources,
         {label: load(one) for label, one in zip(labels, wanted, strict=True)},
         in_full=word is not None,
         seed=seed,
-        **({"look": look.value} if look else {}),
+        **settings,
     ):
-        if isinstance(told, UserError):
+        if isinstance(answer, UserError):
             failed += 1
-            terminal.complain(told)
+            terminal.complain(answer)
             continue
-        items += told
-        for name, one, _ in told:
+        items += answer
+        for name, one, _ in answer:
             head = f"{printable(name)}\t" if several or compare else ""
             terminal.print_line(head + printable(one.text))
     if items:

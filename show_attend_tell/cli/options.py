@@ -1,16 +1,18 @@
-"""Arguments and options that several verbs share, and what they are read into."""
+"""Arguments and options that several commands share."""
 
-from collections.abc import Mapping
-from enum import StrEnum
+import functools
+import inspect
+from collections.abc import Callable
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from show_attend_tell.captioning.settings import SETTINGS, Setting
+
 if TYPE_CHECKING:
-    from show_attend_tell.captioning.search import Search
     from show_attend_tell.data.layouts import Dataset
-    from show_attend_tell.learning.run import Run
 
 
 class ScoringProtocol(StrEnum):
@@ -29,17 +31,6 @@ class Fit(StrEnum):
 
     crop = "crop"
     squeeze = "squeeze"
-
-
-class Look(StrEnum):
-    """What stands for the model's attention."""
-
-    expected = "expected"
-    most_likely = "most-likely"
-    sampled = "sampled"
-
-
-LOOK_HELP = "Look at all places as weighed, at the likeliest, or at one drawn."
 
 
 StoreArgument = Annotated[Path, typer.Argument(help="What `sat prepare` made.")]
@@ -110,32 +101,6 @@ AllCaptionsOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-BeamOption = Annotated[
-    int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default="the recipe's")
-]
-LengthPowerOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Divide scores by length to this power; 0 is the raw sum.", show_default="the recipe's"
-    ),
-]
-ConsensusOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Draw this many sentences and tell the one of the beam's that agrees best with them; "
-        "0: the likeliest. 30 is good, and takes three times as long.",
-        show_default="the recipe's",
-    ),
-]
-RepetitionPenaltyOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Nats taken from a word that the sentence has already, the commonest excepted. "
-        "3 is good.",
-        show_default="the recipe's",
-    ),
-]
-LookOption = Annotated[Look | None, typer.Option(help=LOOK_HELP, show_default="the recipe's")]
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 OwnFeaturesArgument = Annotated[
     Path, typer.Argument(help="Prepared data with the run's own features.")
@@ -157,29 +122,59 @@ ModelOption = Annotated[
 ]
 
 
-def asked_of_search(
-    beam: int | None,
-    length_power: float | None,
-    look: Look | None,
-    consensus: int | None,
-    repetition_penalty: float | None,
-) -> dict[str, Any]:
-    """What was asked for of a search, by the names of `Search`."""
-    asked = {
-        "beam": beam,
-        "length_power": length_power,
-        "look": look and look.value,
-        "consensus": consensus,
-        "repetition_penalty": repetition_penalty,
-    }
-    return {name: value for name, value in asked.items() if value is not None}
+def search_options(
+    default: str, *names: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each search setting, made from the setting's definition.
+
+    Those given on the command line arrive, by name, in the command's parameter `settings`.
+
+    Parameters
+    ----------
+    default
+        What help names as the default, for example "the model's".
+    names
+        The settings to offer; by default all.
+    """
+    options = [_search_option(SETTINGS[name], default) for name in names or SETTINGS]
+
+    def add_options(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            given = {option.name: arguments.pop(option.name) for option in options}
+            settings = {
+                name: value.value if isinstance(value, Enum) else value
+                for name, value in given.items()
+                if value is not None
+            }
+            command(**arguments, settings=settings)
+
+        own = inspect.signature(command, eval_str=True)
+        parameters = [
+            one
+            for parameter in own.parameters.values()
+            for one in (options if parameter.name == "settings" else [parameter])
+        ]
+        # Typer reads both.
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return add_options
 
 
-def search_of(run: "Run", asked: Mapping[str, Any]) -> "Search":
-    """The search of a run's recipe, but for what was asked for."""
-    from show_attend_tell.captioning.search import Search
-
-    return Search(**run.recipe.search.model_dump() | dict(asked))
+def _search_option(setting: Setting, default: str) -> inspect.Parameter:
+    kind = setting.type
+    if setting.choices:
+        make_enum: Any = StrEnum  # mypy takes none whose members are not written out
+        kind = make_enum(setting.name.title(), {choice: choice for choice in setting.choices})
+    option = typer.Option(help=setting.help, show_default=default, rich_help_panel="Search")
+    return inspect.Parameter(
+        setting.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
+    )
 
 
 def open_dataset(

@@ -1,4 +1,4 @@
-"""The verbs for what a run has come to: evaluate, report, export."""
+"""The commands for a trained run: evaluate, report, export."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,24 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
+from show_attend_tell.captioning.settings import SETTINGS
 from show_attend_tell.cli.app import app, needs, refuse
 from show_attend_tell.cli.options import (
-    BeamOption,
-    ConsensusOption,
     GroundingOption,
     JsonOption,
-    LengthPowerOption,
-    LookOption,
     OwnFeaturesArgument,
-    RepetitionPenaltyOption,
     RunArgument,
     SplitOption,
-    asked_of_search,
-    search_of,
+    search_options,
 )
 
 
 @app.command()
+@search_options("the run's or the model's")
 def evaluate(
     model: Annotated[
         Path, typer.Argument(help="A run folder; or a model folder, or a name from `sat models`.")
@@ -35,17 +31,8 @@ def evaluate(
         typer.Argument(help="Prepared data with the run's own features; for a model a data set."),
     ],
     split: SplitOption = "dev",
-    beam: BeamOption = None,
-    length_power: LengthPowerOption = None,
-    consensus: ConsensusOption = None,
-    repetition_penalty: RepetitionPenaltyOption = None,
-    look: LookOption = None,
-    views: Annotated[
-        int | None,
-        typer.Option(
-            help="With a model: views of each picture to tell from.", show_default="the model's"
-        ),
-    ] = None,
+    *,
+    settings: dict[str, Any],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +43,7 @@ def evaluate(
     grounding: GroundingOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Caption a split and score it: BLEU and METEOR by three recipes, ROUGE-L and CIDEr-D.
+    """Caption a split and score it: BLEU and METEOR by three protocols, ROUGE-L and CIDEr-D.
 
     A run is evaluated on prepared features, a model folder on the pictures, as it ships.
 
@@ -73,13 +60,12 @@ def evaluate(
     from show_attend_tell.cli import tables, terminal
     from show_attend_tell.scoring.report import choose_metrics
 
-    asked = asked_of_search(beam, length_power, look, consensus, repetition_penalty)
     if (model / "recipe.toml").exists():
-        refuse(views is not None, "--views needs a model folder; `sat export RUN OUT` makes one")
-        facts = _evaluate_run(model, data, split, asked, out, grounding)
+        refuse("views" in settings, "--views needs a model folder; `sat export RUN OUT` makes one")
+        facts = _evaluate_run(model, data, split, settings, out, grounding)
     else:
         refuse(bool(grounding), "--grounding needs a run folder and the features of its pictures")
-        facts = _evaluate_model(model, data, split, asked, views, out)
+        facts = _evaluate_model(model, data, split, settings, out)
     if lack := choose_metrics()[1]:
         terminal.remark(f"METEOR is left out. {lack}")
     if json:
@@ -89,15 +75,13 @@ def evaluate(
 
 
 @app.command()
+@search_options("the recipe's", *(name for name in SETTINGS if name != "views"))
 def report(
     run: RunArgument,
     store: OwnFeaturesArgument,
     split: SplitOption = "dev",
-    beam: BeamOption = None,
-    length_power: LengthPowerOption = None,
-    consensus: ConsensusOption = None,
-    repetition_penalty: RepetitionPenaltyOption = None,
-    look: LookOption = None,
+    *,
+    settings: dict[str, Any],
     out: Annotated[
         Path | None, typer.Option(help="The page.", show_default="RUN/report-SPLIT.html")
     ] = None,
@@ -113,7 +97,7 @@ def report(
     """Make one page of how good a trained model is, where it looks and what it gets wrong.
 
     Scores with intervals, learning curves, the best, median and worst captions with their
-    attention, words told too often, attention over time, whether the model is as sure as it is
+    attention, words used too often, attention over time, whether the model is as sure as it is
     right, and every mistake. The page opens anywhere and needs no network.
 
     For example:
@@ -127,6 +111,7 @@ def report(
     with needs("train"):
         from show_attend_tell.learning.run import Run
         from show_attend_tell.learning.watching.report import gather
+    from show_attend_tell.captioning.search import Search
     from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.files import make_room, write_text
@@ -134,9 +119,7 @@ def report(
 
     model = Run.open(run)
     opened = FeatureStore.open(store)
-    search = search_of(
-        model, asked_of_search(beam, length_power, look, consensus, repetition_penalty)
-    )
+    search = Search.of(model.recipe.search, **settings)
     refuse(bool(pictures and not pictures.is_dir()), f"--pictures {pictures}: there is no folder")
     page = out or run / f"report-{split}.html"
     make_room(page)
@@ -160,17 +143,12 @@ def report(
 
 
 @app.command()
+@search_options("the recipe's")
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is found by itself.")],
-    beam: BeamOption = None,
-    length_power: LengthPowerOption = None,
-    consensus: ConsensusOption = None,
-    repetition_penalty: RepetitionPenaltyOption = None,
-    look: LookOption = None,
-    views: Annotated[
-        int, typer.Option(help="Views of each picture that it tells from: 1, 2 or 3.")
-    ] = 1,
+    out: Annotated[Path, typer.Argument(help="The model folder; RUN/model is also found by RUN.")],
+    *,
+    settings: dict[str, Any],
     encoder_weights: Annotated[
         str | None,
         typer.Option(
@@ -180,13 +158,15 @@ def export(
     example: Annotated[
         Path | None,
         typer.Option(
-            help="A picture to keep with its caption, for `sat doctor`.", show_default=False
+            help="A picture to keep with its caption, which `sat doctor` checks.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Turn a trained run into a model folder that captions pictures without PyTorch.
 
-    It searches as its recipe says, or as is said here; `sat caption` may ask otherwise.
+    The model keeps the search settings of its recipe, or those given here; `sat caption` can
+    override them.
 
     For example:
 
@@ -196,6 +176,7 @@ def export(
 
         sat export runs/paper runs/paper/model --encoder-weights vgg19.safetensors
     """
+    from show_attend_tell.captioning.search import Search
     from show_attend_tell.cli import terminal
 
     with needs("train"):
@@ -206,10 +187,7 @@ def export(
     export_model(
         model,
         out,
-        search=search_of(
-            model, asked_of_search(beam, length_power, look, consensus, repetition_penalty)
-        ),
-        views=views,
+        search=Search.of(model.recipe.search, **settings),
         encoder_weights=encoder_weights,
         example=example,
     )
@@ -224,7 +202,7 @@ def _evaluate_run(
     folder: Path,
     store: Path,
     split: str,
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     out: Path | None,
     grounding: Path | None,
 ) -> dict[str, Any]:
@@ -232,12 +210,13 @@ def _evaluate_run(
         from show_attend_tell.learning import evaluate as evaluation
         from show_attend_tell.learning.run import Run
         from show_attend_tell.learning.watching.looking import look_at_boxes
+    from show_attend_tell.captioning.search import Search
     from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
 
     run = Run.open(folder)
     opened = FeatureStore.open(store)
-    search = search_of(run, asked)
+    search = Search.of(run.recipe.search, **settings)
     with terminal.progress() as bar:
         task = bar.add_task(f"captioning {split}", total=len(opened.rows(split)))
         result = evaluation.evaluate(
@@ -258,8 +237,7 @@ def _evaluate_model(
     model: Path,
     data: Path,
     split: str,
-    asked: dict[str, Any],
-    views: int | None,
+    settings: dict[str, Any],
     out: Path | None,
 ) -> dict[str, Any]:
     from show_attend_tell import load
@@ -267,9 +245,9 @@ def _evaluate_model(
     from show_attend_tell.data.layouts import load_dataset
     from show_attend_tell.evaluation import evaluate_model, write_files
 
-    captioner = load(model, views=views)
+    captioner = load(model)
     dataset = load_dataset(data)
-    search = dataclasses.replace(captioner.search, **asked)
+    search = captioner.search.override(**settings)
     with terminal.progress() as bar:
         pictures = sum(example.split == split for example in dataset.examples)
         task = bar.add_task(f"captioning {split}", total=pictures)
@@ -277,7 +255,7 @@ def _evaluate_model(
             captioner, dataset, split, search, lambda done: bar.advance(task, done)
         )
     if out:
-        told = ((name, " ".join(one.words), one.log_prob) for name, one in captions.items())
-        write_files(out, facts, told)
+        rows = ((name, " ".join(one.words), one.log_prob) for name, one in captions.items())
+        write_files(out, facts, rows)
         terminal.say_where("captions and scores are in", out)
     return facts

@@ -1,7 +1,6 @@
 """Items: what there is to draw, pictures with the captions of one or several models."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -42,7 +41,7 @@ def caption_items(
     sources = [
         one if isinstance(one, Path | UserError) else one.read(MOST_BYTES + 1) for one in found
     ]
-    streams = [model.stream(sources, replace(model.search, **search)) for model in models.values()]
+    streams = [model.stream(sources, model.search.override(**search)) for model in models.values()]
     for name, source, *captioned in zip(names, sources, *streams, strict=True):
         errors = [one for one in (source, *captioned) if isinstance(one, UserError)]
         try:

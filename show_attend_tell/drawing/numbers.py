@@ -19,7 +19,8 @@ def as_json(items: Sequence[Item]) -> str:
     """
     facts = [
         {
-            **caption.facts(name),
+            "picture": name,
+            **caption.to_dict(),
             "look": caption.look,
             "gates": caption.gates.astype(np.float64).round(6).tolist(),
             "picture_size": list(caption.picture_size),

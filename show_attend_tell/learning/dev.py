@@ -34,7 +34,7 @@ def score_dev(
     """Caption the dev pictures and score them; draws the epoch's sheet into the run folder."""
     store, recipe = feed.store, feed.recipe
     rows = store.rows("dev")
-    search = Search(**recipe.search.model_dump() | {"consensus": 0})
+    search = Search.of(recipe.search, consensus=0)
     captions, decoded = caption_rows(decoder, vocabulary, store, rows, search)
     draw_sheet(store, vocabulary, decoded, recipe.search.look, folder, epoch)
     stop_on = recipe.training.stop_on

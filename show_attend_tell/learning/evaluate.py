@@ -90,8 +90,7 @@ def write_evaluation(
         run.folder.name,
         split,
         [len(one.words) for one in evaluation.decoded.values()],
-        search,
-        1,
+        search.override(views=1),  # features are of one view
         {
             "epoch": run.meta["epoch"],
             "vocabulary": run.vocabulary.sha256,

@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -25,13 +26,7 @@ from pydantic import (
     ValidationError,
 )
 
-from show_attend_tell.captioning.search import (
-    MOST_BEAM,
-    MOST_LENGTH_POWER,
-    MOST_REPETITION_PENALTY,
-    MOST_WORDS,
-    Look,
-)
+from show_attend_tell.captioning.settings import SETTINGS, SearchSettings
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import must_be_file
 from show_attend_tell.scoring import METRICS
@@ -169,19 +164,12 @@ class DistillationSection(_Section):
     teachers: list[str] = Field([], examples=[["runs/first", "runs/second"]])
 
 
-class SearchSection(_Section):
-    """How captions are decoded, for dev scores and by the exported model."""
+class _FromTable:
+    """Lets a strict model take a table for a dataclass, whose values are then as strict."""
 
-    beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = 5
-    # Score divided by length to this power; 0.0: raw sum.
-    length_power: Annotated[float, Field(ge=0, le=MOST_LENGTH_POWER)] = 0.0
-    max_words: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 30
-    look: Look = "expected"  # or one place a word, as hard attention learned: chosen on dev
-    # Sampled captions for consensus reranking of the beam; 0: off. Dev scores while training are
-    # without.
-    consensus: Annotated[int, Field(ge=0, le=MOST_BEAM)] = 0
-    # Repetition penalty: nats for a word already in the caption, except the most frequent words.
-    repetition_penalty: Annotated[float, Field(ge=0, le=MOST_REPETITION_PENALTY)] = 0.0
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        schema: Any = handler.resolve_ref_schema(handler(source))
+        return {**schema, "strict": False}
 
 
 class Recipe(_Section):
@@ -201,7 +189,7 @@ class Recipe(_Section):
     hard: HardSection = HardSection()
     reward: RewardSection = RewardSection()
     distillation: DistillationSection = DistillationSection()
-    search: SearchSection = SearchSection()
+    search: Annotated[SearchSettings, _FromTable()] = SearchSettings()
 
     def to_toml(self) -> str:
         """The recipe as TOML, without idle sections; reading it gives an equal recipe."""
@@ -363,6 +351,9 @@ def _clashes(recipe: Recipe, given: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _example_values() -> Iterator[tuple[str, Any]]:
     for section, table in Recipe():
+        if isinstance(table, SearchSettings):
+            yield from ((f"{section}.{name}", one.default) for name, one in SETTINGS.items())
+            continue
         for name, field in type(table).model_fields.items():
             yield f"{section}.{name}", field.examples[0] if field.examples else field.default
 

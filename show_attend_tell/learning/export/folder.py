@@ -19,14 +19,13 @@ from torch import Tensor, nn
 from show_attend_tell.captioning.captioner import Captioner
 from show_attend_tell.captioning.exported import (
     GRAPHS,
-    Example,
+    ExamplePicture,
     ExportedModel,
     ModelFacts,
     open_graph,
     write_facts,
 )
 from show_attend_tell.captioning.search import Search
-from show_attend_tell.captioning.views import check_views
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
 from show_attend_tell.learning.encoders import Encoder
@@ -60,7 +59,6 @@ def export_model(
     folder: Path,
     *,
     search: Search | None = None,
-    views: int = 1,
     encoder_weights: str | Path | None = None,
     example: Path | None = None,
 ) -> None:
@@ -69,15 +67,12 @@ def export_model(
     Parameters
     ----------
     search
-        How the model tells unless it is asked otherwise; by default as the recipe says.
-    views
-        How many views of a picture it then tells from.
+        The model's own search, used unless a call asks otherwise; by default the recipe's.
     encoder_weights
         Where the encoder's weights are, for an encoder that does not bring its own.
     example
         A picture to copy into the folder with the caption it gets, for `sat doctor` to compare.
     """
-    check_views(views)
     features, decoder = run.features, run.decoder
     encoder = encoder_of(features, encoder_weights)
     if not isinstance(decoder, Decoder) or run.recipe.model.attention == "mean":
@@ -98,19 +93,13 @@ def export_model(
     graphs = {"encode": encoder_graph(encoder), **decoder_graphs(decoder, features.depth)}
     for name, graph in graphs.items():
         write_bytes(folder / f"{name}.onnx", halved(graph).SerializeToString())
-    search = search or Search(**run.recipe.search.model_dump())
+    settings = search.kept() if search else run.recipe.search
     facts = ModelFacts(
         words=run.vocabulary.words,
         punctuation=run.vocabulary.punctuation,
         preprocessing=features.preprocessing,
         grid=features.grid,
-        beam=search.beam,
-        length_power=search.length_power,
-        max_words=search.max_words,
-        look=search.look,
-        consensus=search.consensus,
-        repetition_penalty=search.repetition_penalty,
-        views=views,
+        search=settings,
         files={f"{name}.onnx": sha256_of(folder / f"{name}.onnx") for name in GRAPHS},
         origin={
             "encoder": features.encoder,
@@ -136,7 +125,7 @@ def _with_example(folder: Path, facts: ModelFacts, picture: Path) -> ModelFacts:
     return facts.model_copy(
         update={
             "files": {**facts.files, name: sha256_of(folder / name)},
-            "example": Example(picture=name, caption=caption),
+            "example": ExamplePicture(picture=name, caption=caption),
         }
     )
 

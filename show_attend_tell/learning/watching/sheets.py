@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from show_attend_tell.captioning.caption import Caption
-from show_attend_tell.captioning.search import Decoded, Look
+from show_attend_tell.captioning.search import Decoded
+from show_attend_tell.captioning.settings import Look
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.pictures import crop_of, read_picture
 from show_attend_tell.data.vocabulary import Vocabulary

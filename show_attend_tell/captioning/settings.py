@@ -1,0 +1,104 @@
+"""Search settings: what is chosen on dev and kept with a model, each defined once.
+
+From these definitions come the `[search]` section of a recipe, `"search"` in `model.json` and
+`scores.json`, the arguments of a captioner, and the options of the command. To add a setting,
+define it here and use it in the search.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from annotated_types import Interval
+
+from show_attend_tell.errors import number, whole_number, wrong_argument
+
+Look = Literal["expected", "most-likely", "sampled"]
+
+# Far beyond what makes captions better; a picture's memory grows with the square of the beam.
+MOST_BEAM = 1_000
+MOST_WORDS = 1_000
+MOST_VIEWS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """How a model searches for a caption: type, limits, help and default of each setting."""
+
+    beam: Annotated[
+        int, Interval(ge=1, le=MOST_BEAM), "Hypotheses kept for each picture; 1 is greedy search."
+    ] = 5
+    length_power: Annotated[
+        float,
+        Interval(ge=0, le=10),
+        "Divide a caption's log-probability by its length to this power; 0: the raw sum.",
+    ] = 0.0
+    max_words: Annotated[int, Interval(ge=1, le=MOST_WORDS), "Longest caption, in words."] = 30
+    look: Annotated[
+        Look,
+        "Attend to all places by their weights, to the most likely place, or to one place drawn "
+        "by its weight.",
+    ] = "expected"
+    consensus: Annotated[
+        int,
+        Interval(ge=0, le=MOST_BEAM),
+        "Rerank the beam by agreement with this many sampled captions (minimum Bayes risk); "
+        "0: off. 30 is good and takes three times as long.",
+    ] = 0
+    repetition_penalty: Annotated[
+        float,
+        Interval(ge=0, le=1_000),
+        "Nats subtracted for a word already in the caption, except the most frequent words; "
+        "0: off. 3 is good.",
+    ] = 0.0
+    views: Annotated[
+        int,
+        Interval(ge=1, le=MOST_VIEWS),
+        "Views of each picture: the whole, its centre, its mirror image. 3 views caption better "
+        "in about twice the time of 1.",
+    ] = 1
+
+    def __post_init__(self) -> None:
+        """Check every value; numbers of NumPy become Python's."""
+        for setting in SETTINGS.values():
+            object.__setattr__(self, setting.name, setting.check(getattr(self, setting.name)))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of the settings, read from its definition above."""
+
+    name: str
+    type: Any  # int, float or a Literal
+    default: Any
+    limits: Interval
+    help: str
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a Literal; none of a number."""
+        return get_args(self.type)
+
+    def check(self, value: object) -> int | float | str:
+        """The value as a plain Python one; raises `request.bad` where it is outside the limits."""
+        least: Any = self.limits.ge
+        most: Any = self.limits.le
+        if self.type is int:
+            return whole_number(self.name, value, least, most)
+        if self.type is float:
+            return number(self.name, value, least, most)
+        if not isinstance(value, str) or value not in self.choices:
+            raise wrong_argument(self.name, value, f"one of {', '.join(self.choices)}")
+        return value
+
+
+def _read_settings() -> dict[str, Setting]:
+    hints = get_type_hints(SearchSettings, include_extras=True)
+    found = {}
+    for field in fields(SearchSettings):
+        kind, *extras = get_args(hints[field.name])
+        limits = next((one for one in extras if isinstance(one, Interval)), Interval())
+        found[field.name] = Setting(field.name, kind, field.default, limits, extras[-1])
+    return found
+
+
+SETTINGS = _read_settings()
