@@ -144,7 +144,7 @@ def test_looks_differ(sat: Sat, folder: Path) -> None:
         (["--out", "x", "--resume", "--overwrite"], "choose one"),
         (["--sample", "--beam", "3"], "choose one"),
         (["--sample", "--consensus", "3"], "choose one"),
-        (["--consensus", "-3"], "votes is -3; it must be a whole number from 0 to 1,000"),
+        (["--consensus", "-3"], "consensus is -3; it must be a whole number from 0 to 1,000"),
         (["--temperature", "2"], "needs --sample"),
         (["--sample", "--temperature", "0"], "it must be a number from 0.0001"),
         (["--beam", "2", "--n-best", "3"], "at most beam"),

@@ -182,6 +182,14 @@ class _Live:
             longer(self.rows, rows),
         )
 
+    def finish(
+        self, at: tuple[np.intp, ...], end_log_prob: float | None, score: float
+    ) -> _Finished:
+        """The hypothesis at a place (picture, beam), finished."""
+        # Copies: a view would keep the words of all other rows in memory.
+        history = self.words[at].copy(), self.log_probs[at].copy(), self.rows[at].copy()
+        return _Finished(*history, end_log_prob, score)
+
 
 def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[list[Decoded]]:
     """The captions of each picture, best first.
@@ -207,6 +215,7 @@ def decode(model: CaptioningModel, annotations: Floats, search: Search) -> list[
     return decode_started(model, model.start(annotations), search) if len(annotations) else []
 
 
+# Above 80 lines: one loop, all parts of which share the arrays of a step.
 def decode_started(
     model: CaptioningModel, started: tuple[Arrays, Arrays], search: Search
 ) -> list[list[Decoded]]:
@@ -265,9 +274,7 @@ def decode_started(
         for at in zip(*np.nonzero(ended | cut), strict=True):
             end_log_prob = float(end_log_probs[at]) if ended[at] else None
             score = float((end_scores if ended[at] else cut_scores)[at])
-            # Copies: a view would keep the words of all other rows in memory.
-            history = live.words[at].copy(), live.log_probs[at].copy(), live.rows[at].copy()
-            finished[live.pictures[at[0]]].append(_Finished(*history, end_log_prob, score))
+            finished[live.pictures[at[0]]].append(live.finish(at, end_log_prob, score))
         if is_last:
             break
 
@@ -284,11 +291,8 @@ def decode_started(
             memory = pick(memory, going)
         ended_count, ended_scores = ended_count[going], ended_scores[going]
         following, totals = following[going], totals[going]
-        if sampling:  # what has ended makes room: each picture's live ones come first
-            live_first = np.argsort(np.isneginf(totals), axis=1, kind="stable")
-            live_first = live_first[:, : np.isfinite(totals).sum(axis=1).max()]
-            following = np.take_along_axis(following, live_first, axis=1)
-            totals = np.take_along_axis(totals, live_first, axis=1)
+        if sampling:
+            following, totals = _without_ended(following, totals)
         live = live.follow(
             going,
             following // best,
@@ -299,6 +303,18 @@ def decode_started(
         state = pick(state, live.rows[:, :, -1].ravel())
 
     return [[_decoded(one, looks) for one in _ranked(ones)[: search.n_best]] for ones in finished]
+
+
+def _without_ended(
+    following: Integers, totals: npt.NDArray[np.float64]
+) -> tuple[Integers, npt.NDArray[np.float64]]:
+    """Each picture's live hypotheses first, and no more columns than the most of any picture."""
+    live_first = np.argsort(np.isneginf(totals), axis=1, kind="stable")
+    live_first = live_first[:, : np.isfinite(totals).sum(axis=1).max()]
+    return (
+        np.take_along_axis(following, live_first, axis=1),
+        np.take_along_axis(totals, live_first, axis=1),
+    )
 
 
 def bytes_foreseen(search: Search, places: int, words: int) -> int:

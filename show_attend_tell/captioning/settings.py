@@ -5,6 +5,7 @@ From these definitions come the `[search]` section of a recipe, `"search"` in `m
 define it here and use it in the search.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -102,3 +103,15 @@ def _read_settings() -> dict[str, Setting]:
 
 
 SETTINGS = _read_settings()
+
+
+def describe(values: Mapping[str, Any]) -> str:
+    """Settings in words, as tables and cards name a search.
+
+    >>> describe({"beam": 5, "length_power": 0.7, "look": "expected"})
+    'beam 5, length power 0.7, look expected'
+    """
+    return ", ".join(
+        f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in values.items()
+    )

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from show_attend_tell.captioning.settings import describe
 from show_attend_tell.cli.doctor import Finding
 from show_attend_tell.cli.terminal import plain
 from show_attend_tell.data.summary import Spread, Summary
@@ -149,12 +150,9 @@ def _groups(what: str, groups: tuple[tuple[str, ...], ...]) -> tuple[str, list[s
 
 def print_evaluation(facts: dict[str, Any], out: Console) -> None:
     """The table of `sat evaluate`."""
-    search = facts["search"]
     table = Table(
         title=f"{facts['run']}, {facts['split']}: {counted(facts['pictures'], 'picture')}, "
-        f"beam {search['beam']}, length power {search['length_power']:g}, look {search['look']}, "
-        f"consensus {search['consensus']}, "
-        f"repetition penalty {search['repetition_penalty']:g}, views {search['views']}",
+        f"{describe(facts['search'])}",
         title_justify="left",
     )
     table.add_column("protocol")

@@ -1,18 +1,19 @@
-"""The card of a model folder: what it is, learned from, scores, and cannot do."""
+"""The card of a model folder: what it is, what it was trained on, its scores and limits."""
 
 from typing import Any
 
 import tomli_w
 
+from show_attend_tell.captioning.settings import describe
 from show_attend_tell.files import read_object
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
 
 # By the beginning of the encoder's name, and by the layout of the data set.
 ENCODER_LICENCES = {
-    "efficientnet-lite": "Apache-2.0 (Google), learned from ImageNet",
+    "efficientnet-lite": "Apache-2.0 (Google), trained on ImageNet",
     "vgg": "Creative Commons Attribution 4.0 (Visual Geometry Group, University of Oxford), "
-    "learned from ImageNet",
+    "trained on ImageNet",
 }
 DATA_LICENCES = {
     "flickr8k": "Flickr8k (Hodosh, Young and Hockenmaier 2013); its pictures belong to their "
@@ -43,18 +44,18 @@ def write_card(run: Run) -> str:
         "sat draw --model . photo.jpg --out photo.html\n```",
         "## What it is",
         f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers"
-        + (f"; its last {features.fine_tuned} stages learned on" if features.fine_tuned else "")
+        + (f"; its last {features.fine_tuned} stages fine-tuned" if features.fine_tuned else "")
         + ".\n"
         f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
         f"{len(run.vocabulary):,} words.\n"
-        f"- Learned from the captions of {features.layout}; {run.origin}.",
+        f"- Trained on the captions of {features.layout}; {run.origin}.",
         "## Scores",
         _scores(run),
         "## Limits",
         "It knows what its data set shows and the words people used for it; of anything else it "
-        "tells something that sounds alike. It miscounts, takes one colour, sex or age for "
-        "another, and repeats what its describers assumed about people. A caption is a first "
-        "draft of an alt text for a person to read, never a fact about who or what is shown.",
+        "describes something similar that it knows. It miscounts, takes one colour, sex or "
+        "age for another, and repeats what its describers assumed about people. A caption is a "
+        "first draft of an alt text for a person to read, never a fact about who or what is shown.",
         "## Licences",
         f"- Encoder weights: {encoder_licence}.\n"
         f"- Data: {DATA_LICENCES.get(features.layout, f'{features.layout}, {ELSEWHERE}')}.\n"
@@ -88,7 +89,6 @@ def _scores(run: Run) -> str:
             else "Not scored"
         )
         return f"{known}. `sat evaluate` before `sat export` puts the scores of a split here."
-    search = result["search"]
     rows = [
         f"| {protocol} | {_row(scores)} | "
         + ", ".join(
@@ -103,15 +103,7 @@ def _scores(run: Run) -> str:
     ]
     return "\n".join(
         [
-            f"{result['pictures']:,} {result['split']} pictures, beam {search['beam']}, "
-            f"length power {search['length_power']:g}, "
-            + (f"{search['consensus']} votes" if search.get("consensus") else "no votes")
-            + (
-                f", repetition {search['repetition_penalty']:g}"
-                if search.get("repetition_penalty")
-                else ""
-            )
-            + (f", {search['views']} views" if search.get("views", 1) > 1 else "")
+            f"{result['pictures']:,} {result['split']} pictures, {describe(result['search'])}"
             + "; in percent, CIDEr-D from 0 to 10.",
             "",
             "| protocol | BLEU-1 / 2 / 3 / 4 without brevity penalty | with it | others |",

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +13,7 @@ from torch.nn.functional import linear
 
 from show_attend_tell.captioning.caption import Caption, Looked, sentence
 from show_attend_tell.captioning.search import Decoded, Search
+from show_attend_tell.captioning.settings import describe
 from show_attend_tell.data.batches import epoch_batches
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import Example
@@ -134,7 +135,6 @@ def _about(
     written = datetime.fromtimestamp((run.folder / BEST).stat().st_mtime, UTC)
     parameters = sum(one.numel() for one in run.decoder.parameters())
     gate = "" if recipe.model.gate else ", no gate"
-    penalty = search.repetition_penalty
     return {
         "Model": f"{recipe.model.attention} attention{gate}, LSTM of {recipe.model.hidden} units",
         "Parameters": f"{parameters:,} and the encoder's",
@@ -144,10 +144,7 @@ def _about(
         f"seed {recipe.training.seed}",
         "Checkpoint": f"{run.origin}, {written:%d %B %Y}",
         "Data": f"{store.index.layout}, {pictures:,} pictures of {split}",
-        "Search": f"beam {search.beam}, length power {search.length_power:g}, "
-        f"{f'consensus of {search.consensus}, ' if search.consensus else ''}"
-        f"{f'repetition penalty {penalty:g}, ' if penalty else ''}"
-        f"look {search.look}, at most {search.max_words} words",
+        "Search": describe(asdict(search.override(views=1).kept())),
     }
 
 
