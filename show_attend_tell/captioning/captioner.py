@@ -95,7 +95,7 @@ class Captioner:
         return self.decode([self.frame(pictures, search)], search)[0][0]
 
     def frame(self, picture: Picture, search: Search | None = None) -> Framed:
-        """Read a picture and cut out what the encoder sees in a search."""
+        """A picture as the encoder gets it in a search."""
         needed = self.model.facts.preprocessing
         opened = open_given(picture, needed.resize)
         pixels = frame_views(opened.image, needed, self.views_of(search or self.search))
@@ -211,7 +211,7 @@ def _best(answer: list[Caption] | UserError) -> Caption:
 
 
 def open_given(picture: Picture, least_side: int | None = None) -> Opened:
-    """Open whatever a captioner takes for a picture; `least_side` as in `read_picture`."""
+    """A picture in any form that a captioner takes, opened; `least_side` as in `read_picture`."""
     if isinstance(picture, Image.Image):
         return read_image(picture)
     if isinstance(picture, np.ndarray):

@@ -28,8 +28,8 @@ from show_attend_tell.data.vocabulary import Vocabulary, faulty_word
 from show_attend_tell.errors import UserError, printable, whole_number
 from show_attend_tell.files import read_regular, write_json
 
-# Where the switch in `private` came too late, because a program imported ONNX Runtime before us,
-# or is not read, as by builds for Windows components.
+# Here again, since the switch in `private` is too late where a program imported ONNX Runtime before
+# us, and builds for Windows components do not read it.
 onnxruntime.disable_telemetry_events()
 
 FORMAT = 3  # of model.json; 1 had no checksum, 2 no object of search settings
@@ -143,12 +143,12 @@ class ExportedModel:
         return type(self), (self.folder.absolute(), self.threads)
 
     def example(self) -> bytes:
-        """The file of the example that the model brings."""
+        """The bytes of the example picture."""
         assert self.facts.example is not None
         return _verified(self.folder, self.facts.example.picture, self.facts, PICTURE_BYTES)
 
     def _try_decoder(self, sizes: "_Sizes") -> None:
-        """The first word of an empty picture: finite numbers, of exactly as many words as known."""
+        """Check the first word of an empty picture: finite numbers, as many as the vocabulary."""
         path, words = self.folder / "advance.onnx", self.vocabulary_size
         empty = np.zeros((1, sizes.by_axis["L"], sizes.by_axis.get("D", 1)), np.float32)
 
@@ -332,7 +332,7 @@ def _calling(session: onnxruntime.InferenceSession) -> GraphFunction:
 
 
 def _open_verified(folder: Path, name: str, facts: ModelFacts, sizes: "_Sizes") -> GraphFunction:
-    """A graph of the folder as a function, if it is whole and takes and gives what it should."""
+    """A graph of the folder as a function, once its hash, inputs and outputs are checked."""
     path = folder / f"{name}.onnx"
     graph = _verified(folder, path.name, facts, MOST_GRAPH_BYTES)
     try:
@@ -345,7 +345,7 @@ def _open_verified(folder: Path, name: str, facts: ModelFacts, sizes: "_Sizes") 
     return _calling(session)
 
 
-# What each graph takes and gives, by axes: P pictures, k rows of each, L places, one of which
+# Inputs and outputs of each graph, by axes: P pictures, k rows of each, L places, one of which
 # has D numbers and, narrowed, W, its key A, and the state n; S pixels a side.
 SHAPES: dict[str, dict[str, dict[str, str]]] = {
     "encode": {"inputs": {"pixels": "PSS3"}, "outputs": {"annotations": "PLD"}},
@@ -378,7 +378,7 @@ class _Sizes:
     def check(
         self, path: Path, kind: str, expected: dict[str, str], found: dict[str, list[int | str]]
     ) -> None:
-        """Refuse a graph that takes or gives anything else; what it is first to say is kept."""
+        """Check the names and sizes of a graph; a size that is not known yet is kept."""
         if list(found) != list(expected):
             names = ", ".join(found), ", ".join(expected)
             raise _damaged(path, f"its {kind} are {names[0]}, expected {names[1]}")

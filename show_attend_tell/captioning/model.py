@@ -80,7 +80,7 @@ class CaptioningModel(Protocol):
         Parameters
         ----------
         weights
-            (rows, L): alpha itself, one place, or what a person points at.
+            (rows, L): alpha itself, one place, or what a caller's function returned.
         gate
             (rows,), as `look` returned it.
         words

@@ -113,7 +113,7 @@ class Decoded:
     log_probs: npt.NDArray[np.float64]  # (T,), the model's own, whatever was forbidden
     end_log_prob: float | None  # of the end after the last word; None if the caption was cut
     attention: Floats  # (T, L): alpha, where the model would look
-    weights: Floats  # (T, L): where it was made to look; alpha itself with look="expected"
+    weights: Floats  # (T, L): the weights used; alpha itself with look="expected"
     gates: Floats  # (T,): β
     score: float  # what captions were ranked by
 
@@ -318,7 +318,7 @@ def _without_ended(
 
 
 def bytes_foreseen(search: Search, places: int, words: int) -> int:
-    """About how many bytes a search takes at its fullest for each picture, rather more than fewer.
+    """Bytes that a search takes at most for each picture, an upper estimate.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def _weights(
     words: Integers,
     rng: npt.NDArray[np.float64],
 ) -> Floats:
-    """What the model is made to look at, (rows, L)."""
+    """The weights used in place of the attention, (rows, L)."""
     if look == "expected":
         return alpha
     if callable(look):
@@ -378,7 +378,7 @@ def _allowed(
 
 
 def _is_repeated(words: Integers, ids: Integers) -> npt.NDArray[np.bool_]:
-    """Which of the words (rows, best) are rare enough to be missed among those before (rows, t)."""
+    """Which words (rows, best) are among those before (rows, t), except the most frequent words."""
     repeated: npt.NDArray[np.bool_] = (ids[:, :, None] == words[:, None, :]).any(axis=2)
     return repeated & (ids >= COMMONEST)
 

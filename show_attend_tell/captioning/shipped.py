@@ -1,4 +1,4 @@
-"""The models that ship with the package: which there are, and which one a name means."""
+"""The models that ship with the package, and the model that a name stands for."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +9,7 @@ from show_attend_tell.errors import UserError
 
 
 def find_model(named: str | Path, shipped: Path) -> Path:
-    """The model folder that is meant.
+    """The model folder of a path or a name.
 
     Parameters
     ----------

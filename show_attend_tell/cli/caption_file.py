@@ -1,4 +1,4 @@
-"""Captions as lines of text, JSON or CSV, and a file of such lines that can be gone on with."""
+"""Captions as lines of text, JSON or CSV, and a file of such lines that can be continued."""
 
 import contextlib
 import csv
@@ -20,7 +20,7 @@ from show_attend_tell.files import cannot_write, try_lock, write_bytes
 if TYPE_CHECKING:
     from show_attend_tell.captioning.caption import Caption
 
-Answer: TypeAlias = "Sequence[Caption] | UserError"  # what a picture got
+Answer: TypeAlias = "Sequence[Caption] | UserError"  # captions, or why there are none
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ class CaptionFile:
     each
         How many captions each of them gets.
     resume
-        Go on behind the lines that are there. Of `names`, those that failed are tried again: their
-        lines are taken out, and a last line that a crash has cut off.
+        Continue after the lines that are there. Names that failed are tried again: their lines are
+        removed, and a last line that a crash has cut off.
     overwrite
-        Begin anew.
+        Start over.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class CaptionFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the file to others."""
+        """Release the file."""
         self._held.close()
 
     def write(self, name: str, answer: Answer) -> None:

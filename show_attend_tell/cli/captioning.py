@@ -188,12 +188,12 @@ def caption(
     _end_if_failed(failed, len(waiting))
 
 
-def _pictures(words: Sequence[str]) -> tuple[list[str], "list[Source]"]:
-    """Names and sources of the pictures that the words mean; says which files were skipped."""
+def _pictures(arguments: Sequence[str]) -> tuple[list[str], "list[Source]"]:
+    """Names and sources of the pictures that arguments name; says which files were skipped."""
     from show_attend_tell.cli import terminal
     from show_attend_tell.cli.listing import list_pictures, skipped_sentence
 
-    names, sources, skipped = list_pictures(words)
+    names, sources, skipped = list_pictures(arguments)
     if skipped:
         terminal.remark(skipped_sentence(skipped))
     return names, sources

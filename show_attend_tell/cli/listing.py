@@ -1,4 +1,4 @@
-"""Which pictures are meant: files, folders, globs, or standard input."""
+"""The pictures that arguments name: files, folders, globs, or standard input."""
 
 import sys
 from collections import Counter
@@ -8,27 +8,27 @@ from pathlib import Path
 from show_attend_tell.captioning.captioner import Source
 from show_attend_tell.errors import UserError, counted
 
-# Endings of pictures in a folder. What phones make and we do not read is among them: it is better
-# named as unsupported than passed over in silence.
+# Endings of pictures in a folder. Formats of phones that are not read are among them, so that an
+# error names them and they are not skipped in silence.
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 SUFFIXES |= {".heic", ".heif", ".avif", ".jxl"}
 
 
-def list_pictures(words: Sequence[str]) -> tuple[list[str], list[Source], Counter[str]]:
-    """Names and sources of the pictures that the words mean, in order; folders sorted by name.
+def list_pictures(arguments: Sequence[str]) -> tuple[list[str], list[Source], Counter[str]]:
+    """Names and sources of the pictures that arguments name, in order; folders sorted by name.
 
-    A word that means no picture stays in the list, as a path that is missing or as an error, so
-    that it is named and counted. Other files in folders are counted by their endings; hidden ones
-    are passed over.
+    An argument that names no picture stays in the list, as a missing path or as an error, so that
+    it is named and counted. Other files in folders are counted by their endings, but for hidden
+    ones.
     """
     skipped: set[Path] = set()
-    found = [pair for word in words for pair in _meant(word, skipped)]
+    found = [pair for argument in arguments for pair in _expand(argument, skipped)]
     endings = Counter(path.suffix.lower() for path in skipped)
     return [name for name, _ in found], [source for _, source in found], endings
 
 
 def skipped_sentence(skipped: Counter[str]) -> str:
-    """Say which files in folders were not taken for pictures.
+    """A sentence on which files in folders were skipped.
 
     >>> skipped_sentence(Counter({".mov": 1, ".cr2": 2}))
     'skipped 3 files that are not pictures sat reads: 2 .cr2, 1 .mov'
@@ -40,12 +40,12 @@ def skipped_sentence(skipped: Counter[str]) -> str:
     return f"skipped {counted(count, 'file')} that {are} sat reads: {kinds}"
 
 
-def _meant(word: str, skipped: set[Path]) -> Iterator[tuple[str, Source]]:
-    if word == "-":
+def _expand(argument: str, skipped: set[Path]) -> Iterator[tuple[str, Source]]:
+    if argument == "-":
         closed = UserError("picture.unreadable", "<stdin>: standard input is closed; name a file")
         yield "<stdin>", sys.stdin.buffer if sys.stdin else closed
         return
-    path = Path(word)
+    path = Path(argument)
     try:
         if path.is_dir():
             files = [p for p in path.rglob("*") if p.is_file()]
@@ -56,10 +56,10 @@ def _meant(word: str, skipped: set[Path]) -> Iterator[tuple[str, Source]]:
                 if p.suffix.lower() not in SUFFIXES
                 and not any(part.startswith(".") for part in p.relative_to(path).parts)
             )
-            nothing = f"{word}: there are no pictures in this folder"
-        elif any(sign in word for sign in "*?[") and not path.exists():
+            nothing = f"{argument}: there are no pictures in this folder"
+        elif any(sign in argument for sign in "*?[") and not path.exists():
             found = list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-            nothing = f"{word}: no file matches"
+            nothing = f"{argument}: no file matches"
         else:
             found, nothing = [path], ""
     except (OSError, ValueError):  # a name that no disk can hold; whoever opens it will say so
@@ -67,4 +67,4 @@ def _meant(word: str, skipped: set[Path]) -> Iterator[tuple[str, Source]]:
     for one in sorted(found):
         yield str(one), one
     if not found:
-        yield word, UserError("picture.missing", nothing)
+        yield argument, UserError("picture.missing", nothing)

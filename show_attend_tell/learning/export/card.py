@@ -20,11 +20,7 @@ DATA_LICENCES = {
     "photographers and are for research; none is part of this folder",
 }
 ELSEWHERE = "under the terms of where you got it"
-HEADLINES = {
-    "BLEU-4": "BLEU-4-bp",
-    "METEOR": "METEOR",
-    "CIDEr-D": "CIDEr-D",
-}  # under the protocol coco
+HEADLINES = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}  # by coco's protocol
 
 
 def write_card(run: Run) -> str:
