@@ -37,7 +37,7 @@ def test_words_become_a_sentence(words: str, text: str) -> None:
     assert sentence(words.split()) == text
 
 
-def told(words: int, places: int) -> Decoded:
+def decoded(words: int, places: int) -> Decoded:
     return Decoded(
         words=tuple(range(2, 2 + words)),
         log_probs=np.full(words, -0.5),
@@ -51,22 +51,22 @@ def told(words: int, places: int) -> Decoded:
 
 def test_a_caption_lays_its_weights_on_the_grid() -> None:
     crop = Crop(0, 0, 30, 20)
-    caption = Caption.of(told(2, 6), ["a", "dog"], (2, 3), (30, 20), crop)
+    caption = Caption.of(decoded(2, 6), ["a", "dog"], (2, 3), (30, 20), crop)
     assert caption.attention.shape == (2, 2, 3)
     np.testing.assert_array_equal(caption.attention[1, 1], [0.9, 1.0, 1.1])
 
 
-def test_a_caption_reports_the_probability_of_the_whole_sentence() -> None:
-    caption = Caption.of(told(2, 6), ["a", "dog"], (2, 3), (30, 20), Crop(0, 0, 30, 20))
+def test_a_caption_reports_the_probability_of_the_whole_caption() -> None:
+    caption = Caption.of(decoded(2, 6), ["a", "dog"], (2, 3), (30, 20), Crop(0, 0, 30, 20))
     assert caption.text == "A dog."
     assert caption.log_prob == -1.25
 
 
 def test_a_caption_shows_itself_in_a_notebook() -> None:
     words = ["a", "<dog>"]
-    decoded_so = told(2, 6)
-    decoded_so.weights[:] = np.eye(6)[[1, 5]]
-    shown = Caption.of(decoded_so, words, (2, 3), (60, 20), Crop(10, 0, 40, 20))._repr_html_()
+    raw = decoded(2, 6)
+    raw.weights[:] = np.eye(6)[[1, 5]]
+    shown = Caption.of(raw, words, (2, 3), (60, 20), Crop(10, 0, 40, 20))._repr_html_()
     assert "A &lt;dog&gt;." in shown
     assert "<dog>" not in shown
     maps = [
@@ -80,5 +80,5 @@ def test_a_caption_shows_itself_in_a_notebook() -> None:
 
 
 def test_a_caption_without_words_shows_itself_too() -> None:
-    silent = Caption.of(told(0, 6), [], (2, 3), (30, 20), Crop(0, 0, 30, 20))
+    silent = Caption.of(decoded(0, 6), [], (2, 3), (30, 20), Crop(0, 0, 30, 20))
     assert "img" not in silent._repr_html_()

@@ -37,7 +37,7 @@ def test_a_folder_is_captioned_in_order_of_names(sat: Sat, folder: Path) -> None
     assert all(not text[0].islower() and text.endswith(".") for _, text in lines)
 
 
-def test_one_picture_prints_the_sentence_alone(sat: Sat, folder: Path) -> None:
+def test_one_picture_prints_the_caption_alone(sat: Sat, folder: Path) -> None:
     code, out, _ = sat("caption", "--model", folder / "run", folder / "photos" / "3.png")
     assert code == 0
     assert out.count("\n") == 1
@@ -229,7 +229,7 @@ def test_the_model_in_the_package_is_the_default(
     assert show_attend_tell.load()(picture).text == expected[1].strip()
 
 
-def test_python_takes_every_kind_of_picture_and_tells_the_same(folder: Path) -> None:
+def test_python_gives_every_kind_of_picture_the_same_caption(folder: Path) -> None:
     captioner = show_attend_tell.load(folder / "run")
     path = folder / "photos" / "5.png"
     with Image.open(path) as opened:

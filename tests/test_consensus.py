@@ -1,4 +1,4 @@
-"""Choosing among the sentences of a beam by what the model tells otherwise."""
+"""Consensus: the beam reranked by agreement with sampled captions."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ TAIL = (5, 6, 7)
 
 @dataclass
 class Quarrelling:
-    """Tells one short sentence oftener than each of two long ones that nearly agree."""
+    """Prefers one short caption to each of two long ones that nearly agree."""
 
     vocabulary_size: int = 8
     start_word: int = 8
@@ -54,7 +54,7 @@ class Quarrelling:
         return state, np.log(np.take_along_axis(probs, ids, axis=1)), ids
 
 
-def test_what_most_sentences_say_is_told_where_one_odd_sentence_is_likeliest() -> None:
+def test_what_most_captions_say_wins_where_one_odd_caption_is_likeliest() -> None:
     model, picture = Quarrelling(), np.zeros((1, 1, 1))
     how = Search(beam=3, max_words=6)
     ((likeliest,),) = consensus.decode(model, picture, how)
@@ -63,27 +63,27 @@ def test_what_most_sentences_say_is_told_where_one_odd_sentence_is_likeliest() -
     assert agreed.words in ((LEFT, *TAIL), (RIGHT, *TAIL))
 
 
-def test_without_votes_nothing_changes() -> None:
+def test_without_consensus_nothing_changes() -> None:
     model, batch = ToyModel(), pictures(5)
     for how in (Search(beam=4, n_best=2), Search(temperature=1.0, n_best=3, consensus=9)):
-        plain, told = (module.decode(model, batch, how) for module in (search, consensus))
-        for one, other in zip(plain, told, strict=True):
+        plain, reranked = (module.decode(model, batch, how) for module in (search, consensus))
+        for one, other in zip(plain, reranked, strict=True):
             assert all(map(same, one, other))
 
 
-def test_votes_choose_among_the_sentences_of_the_beam() -> None:
+def test_consensus_chooses_among_the_captions_of_the_beam() -> None:
     model, batch = ToyModel(vocabulary_size=9), pictures(6)
     how = Search(beam=5, n_best=5, length_power=0.7, max_words=8, consensus=20)
     found = search.decode(model, batch, replace(how, consensus=0))
-    told = consensus.decode(model, batch, how)
-    for before, after in zip(found, told, strict=True):
+    reranked = consensus.decode(model, batch, how)
+    for before, after in zip(found, reranked, strict=True):
         assert {one.words for one in before} == {one.words for one in after}
         ranks = [(not one.ended, -one.score) for one in after]  # what was cut comes last
         assert ranks == sorted(ranks)
-    assert any(a[0].words != b[0].words for a, b in zip(found, told, strict=True))
+    assert any(a[0].words != b[0].words for a, b in zip(found, reranked, strict=True))
     best = consensus.decode(model, batch, replace(how, n_best=2))
     assert [[one.words for one in ones] for ones in best] == [
-        [one.words for one in ones[:2]] for ones in told
+        [one.words for one in ones[:2]] for ones in reranked
     ]
 
 
@@ -101,7 +101,7 @@ def test_the_decoder_is_started_once_for_both_passes() -> None:
     assert consensus.decode(model, pictures(0), Search(consensus=4)) == []
 
 
-def test_a_picture_is_told_the_same_alone_and_in_company() -> None:
+def test_a_picture_gets_the_same_captions_alone_and_in_company() -> None:
     model, batch = ToyModel(vocabulary_size=9), pictures(6)
     how = Search(beam=4, n_best=3, max_words=8, consensus=12)
     together = consensus.decode(model, batch, how)
@@ -138,8 +138,8 @@ def test_agreement_by_hand() -> None:
 
 
 def test_a_rare_word_in_common_counts_more_than_a_common_one() -> None:
-    told = Phrases((3, 900, 4))
-    assert agreement(told, Phrases((5, 900, 6))) > agreement(told, Phrases((3, 800, 6)))
+    own = Phrases((3, 900, 4))
+    assert agreement(own, Phrases((5, 900, 6))) > agreement(own, Phrases((3, 800, 6)))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`sat evaluate` of a model folder: the pictures of a split told as it ships, and their scores."""
+"""`sat evaluate` of a model folder: captions of a split by its own search, and their scores."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("views", [1, 3])
-def test_what_it_tells_is_scored(
+def test_its_captions_are_scored(
     views: int, sat: Sat, exported_folder: Path, tmp_path: Path
 ) -> None:
     model, photos, here = exported_folder / "run/model", exported_folder / "photos", tmp_path / "e"
@@ -31,13 +31,13 @@ def test_what_it_tells_is_scored(
 
     people = {one.id: one.captions for one in load_dataset(photos).examples if one.split == "dev"}
     lines = [json.loads(line) for line in (here / "captions.jsonl").read_text().splitlines()]
-    told = {line["id"]: line["caption"] for line in lines}
+    captions = {line["id"]: line["caption"] for line in lines}
     captioner = load(model)
-    assert told == {
+    assert captions == {
         name: " ".join(captioner(photos / name, beam=2, views=views).words) for name in people
     }
     for recipe, penalty in (("authors", "nobp"), ("plain", "nobp"), ("coco", "bp")):
-        expected = score_captions(told, people, protocol=recipe)["BLEU-4"].value
+        expected = score_captions(captions, people, protocol=recipe)["BLEU-4"].value
         assert facts["scores"][recipe][f"BLEU-4-{penalty}"]["value"] == pytest.approx(expected)
 
 

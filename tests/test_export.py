@@ -80,7 +80,7 @@ def test_run_and_model_are_evaluated_alike(run: Run, sat: Sat, tmp_path: Path) -
     assert of_run == of_model
 
 
-def test_the_search_tells_the_same_with_both(run: Run, model: ExportedModel) -> None:
+def test_the_search_finds_the_same_with_both(run: Run, model: ExportedModel) -> None:
     annotations = np.random.default_rng(1).normal(size=(5, 4, 1280)).astype(np.float32)
     search = Search(beam=3, max_words=8)
     for one, other in zip(
@@ -177,7 +177,7 @@ def test_the_search_chosen_on_dev_comes_with_the_model(
     assert search == Search(beam=7, length_power=0.5, max_words=9, look="most-likely")
 
 
-def test_the_card_says_what_the_model_is_and_how_well_it_tells(run: Run, tmp_path: Path) -> None:
+def test_the_card_says_what_the_model_is_and_how_well_it_scores(run: Run, tmp_path: Path) -> None:
     card = (run.folder / "model" / "README.md").read_text()
     assert "efficientnet-lite0, 2 × 2 places of 1280 numbers" in card
     assert "Apache-2.0 (Google)" in card

@@ -178,7 +178,7 @@ def test_words_in_another_order_are_refused(bare: Path) -> None:
     assert "its checksum does not match" in str(error)
 
 
-def test_a_model_without_a_checksum_is_told_what_to_do(bare: Path) -> None:
+def test_a_model_without_a_checksum_is_refused_with_a_remedy(bare: Path) -> None:
     facts = json.loads((bare / "model.json").read_bytes())
     del facts["sha256"]
     write_json(bare / "model.json", facts)

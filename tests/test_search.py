@@ -120,17 +120,17 @@ def same(one: Decoded, other: Decoded) -> bool:
 
 @pytest.mark.parametrize("power", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_beam_wide_enough_finds_the_best_of_all_sentences(seed: int, power: float) -> None:
+def test_a_beam_wide_enough_finds_the_best_of_all_captions(seed: int, power: float) -> None:
     model, picture = ToyModel(seed=seed), pictures(1, seed)
     scores = {w: score_of(model, picture[0], w, power) for w in all_sentences(model, longest=5)}
     best = sorted(scores, key=lambda words: -scores[words])[:3]
     search = Search(beam=1000, n_best=3, length_power=power, max_words=5)
-    (told,) = decode(model, picture, search)
-    assert [one.words for one in told] == best
-    assert [one.score for one in told] == pytest.approx([scores[words] for words in best])
+    (found,) = decode(model, picture, search)
+    assert [one.words for one in found] == best
+    assert [one.score for one in found] == pytest.approx([scores[words] for words in best])
 
 
-def test_repeats_are_among_the_sentences_when_allowed() -> None:
+def test_repeats_are_among_the_captions_when_allowed() -> None:
     model, picture = ToyModel(seed=0, vocabulary_size=4), pictures(1)
     sentences = all_sentences(model, longest=5, repeats=True)
     best = max(sentences, key=lambda words: score_of(model, picture[0], words, 1.0))
@@ -143,7 +143,7 @@ def test_repeats_are_among_the_sentences_when_allowed() -> None:
 def test_a_beam_of_one_is_greedy(power: float) -> None:
     model, batch = ToyModel(), pictures(20)
     greedy = decode(model, batch, Search(beam=1, length_power=power, max_words=50))
-    for picture, (told,) in zip(batch, greedy, strict=True):
+    for picture, (found,) in zip(batch, greedy, strict=True):
         words: list[int] = []
         memory, state = model.start(picture[None])
         while len(words) < 50:
@@ -155,7 +155,7 @@ def test_a_beam_of_one_is_greedy(power: float) -> None:
             if word == END:
                 break
             words.append(word)
-        assert told.words == tuple(words)
+        assert found.words == tuple(words)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_a_beam_of_one_is_greedy(power: float) -> None:
     ],
     ids=["beam", "length", "sampling", "sampled look"],
 )
-def test_the_batch_never_changes_what_is_told_of_a_picture(search: Search) -> None:
+def test_the_batch_never_changes_the_captions_of_a_picture(search: Search) -> None:
     model, batch = ToyModel(), pictures(12)
     order = np.random.default_rng(1).permutation(12)
     together = decode(model, batch, search)
-    assert len({told[0].words for told in together}) > 3, "the pictures must differ"
+    assert len({found[0].words for found in together}) > 3, "the pictures must differ"
     shuffled = decode(model, batch[order], search)
     for index, alone in enumerate(decode(model, batch[i : i + 1], search)[0] for i in range(12)):
         moved = shuffled[int(np.flatnonzero(order == index)[0])]
@@ -183,8 +183,8 @@ def test_the_batch_never_changes_what_is_told_of_a_picture(search: Search) -> No
 
 def test_pictures_that_are_done_leave_the_batch() -> None:
     model = ToyModel()
-    told = decode(model, pictures(40), Search(beam=2))
-    lengths = sorted({len(one[0].words) for one in told})
+    found = decode(model, pictures(40), Search(beam=2))
+    lengths = sorted({len(one[0].words) for one in found})
     assert len(lengths) > 1, "the pictures must not all end together"
     assert model.rows_advanced[0] == 40
     assert all(a >= b for a, b in itertools.pairwise(model.rows_advanced[1:]))
@@ -193,10 +193,10 @@ def test_pictures_that_are_done_leave_the_batch() -> None:
 
 def test_samples_that_have_ended_leave_the_batch() -> None:
     model = ToyModel()
-    (told,) = decode(model, pictures(1), Search(temperature=1.0, n_best=30))
+    (found,) = decode(model, pictures(1), Search(temperature=1.0, n_best=30))
     assert model.rows_advanced[0] == 30
     for step, rows in enumerate(model.rows_advanced):
-        assert rows == sum(len(one.words) >= step for one in told)
+        assert rows == sum(len(one.words) >= step for one in found)
 
 
 def test_a_picture_is_done_when_no_live_hypothesis_can_beat_what_ended() -> None:
@@ -206,35 +206,35 @@ def test_a_picture_is_done_when_no_live_hypothesis_can_beat_what_ended() -> None
     first = (state[0] * 31 + model.start_word * 7 + 11) % STATES
     second = (first * 31 + 2 * 7 + 11) % STATES
     model.logits[first, :, 2] = model.logits[second, :, END] = 30
-    ((told,),) = decode(model, picture, Search(beam=4))
-    assert told.words == (2,)
+    ((found,),) = decode(model, picture, Search(beam=4))
+    assert found.words == (2,)
     assert len(model.rows_advanced) == 2
 
 
 def test_live_hypotheses_count_when_nothing_ends() -> None:
     model = ToyModel(end_bias=-1e6)
-    for told in decode(model, pictures(3), Search(beam=4, n_best=4, max_words=7)):
-        assert [len(one.words) for one in told] == [7] * 4
-        assert not any(one.ended for one in told)
-        assert [one.score for one in told] == sorted((one.score for one in told), reverse=True)
-        assert told[0].log_prob == pytest.approx(told[0].score)
+    for found in decode(model, pictures(3), Search(beam=4, n_best=4, max_words=7)):
+        assert [len(one.words) for one in found] == [7] * 4
+        assert not any(one.ended for one in found)
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert found[0].log_prob == pytest.approx(found[0].score)
 
 
-def test_sentences_that_ended_come_before_those_cut() -> None:
-    told = decode(ToyModel(), pictures(30), Search(beam=4, n_best=4, max_words=3))
-    kinds = {tuple(one.ended for one in ones) for ones in told}
+def test_captions_that_ended_come_before_those_cut() -> None:
+    found = decode(ToyModel(), pictures(30), Search(beam=4, n_best=4, max_words=3))
+    kinds = {tuple(one.ended for one in ones) for ones in found}
     assert all(kind == tuple(sorted(kind, reverse=True)) for kind in kinds)
     assert any(len(set(kind)) == 2 for kind in kinds), "some picture must have both"
 
 
 @pytest.mark.parametrize("temperature", [None, 1.0])
-def test_a_search_that_forbids_every_word_still_tells_something(temperature: float | None) -> None:
+def test_a_search_that_forbids_every_word_still_finds_a_caption(temperature: float | None) -> None:
     # One real word, which may not be repeated, and three are asked for.
     model = ToyModel(vocabulary_size=3)
     search = Search(beam=2, min_words=3, max_words=5, temperature=temperature)
-    for (told,) in decode(model, pictures(3), search):
-        assert told.words == (2,)
-        assert not told.ended
+    for (found,) in decode(model, pictures(3), search):
+        assert found.words == (2,)
+        assert not found.ended
 
 
 def test_the_unknown_word_appears_only_when_allowed() -> None:
@@ -261,7 +261,7 @@ def test_no_word_follows_itself_unless_allowed() -> None:
 
 
 @pytest.mark.parametrize("power", [0.0, 0.7])
-def test_a_word_told_already_costs_unless_it_is_common(
+def test_a_repeated_word_costs_unless_it_is_common(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "COMMONEST", 4)
@@ -275,11 +275,11 @@ def test_a_word_told_already_costs_unless_it_is_common(
 
     best = sorted(all_sentences(model, longest=5), key=lambda words: -score(words))[:300]
     asked = Search(beam=1000, n_best=300, length_power=power, max_words=5, repetition_penalty=nats)
-    (told,) = decode(model, picture[None], asked)
-    assert [one.words for one in told] == best
-    assert [one.score for one in told] == pytest.approx([score(words) for words in best])
+    (found,) = decode(model, picture[None], asked)
+    assert [one.words for one in found] == best
+    assert [one.score for one in found] == pytest.approx([score(words) for words in best])
     assert any(len(set(words)) < len(words) for words in best)  # it costs, and is not forbidden
-    for one in told[:20]:
+    for one in found[:20]:
         assert one.log_probs == pytest.approx(forced(model, picture, one.words)[0])
 
 
@@ -298,22 +298,22 @@ def test_forbidden_words_never_starve_the_beam() -> None:
     model.logits[:, :, UNKNOWN] += 50
     model.logits[:, :, 2] += 40
     search = Search(beam=6, n_best=6, min_words=4, max_words=4)
-    for told in decode(model, pictures(4), search):
-        assert len({one.words for one in told}) == 6
-        assert all(len(one.words) == 4 for one in told)
+    for found in decode(model, pictures(4), search):
+        assert len({one.words for one in found}) == 6
+        assert all(len(one.words) == 4 for one in found)
 
 
 @pytest.mark.parametrize("max_words", [2, 50])
 def test_n_best_are_distinct_and_sorted(max_words: int) -> None:
     search = Search(beam=5, n_best=5, max_words=max_words)
-    for told in decode(ToyModel(), pictures(20), search):
-        assert len({one.words for one in told}) == 5
-        ended = [one.score for one in told if one.ended]
+    for found in decode(ToyModel(), pictures(20), search):
+        assert len({one.words for one in found}) == 5
+        ended = [one.score for one in found if one.ended]
         assert ended == sorted(ended, reverse=True)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
-def test_asking_for_more_sentences_never_changes_the_best(power: float) -> None:
+def test_asking_for_more_captions_never_changes_the_best(power: float) -> None:
     model, batch = ToyModel(), pictures(30)
     one, three = (
         decode(model, batch, Search(beam=3, n_best=n, length_power=power)) for n in (1, 3)
@@ -330,20 +330,20 @@ def test_lengths_stay_between_min_words_and_max_words(temperature: float | None)
 
 
 @pytest.mark.parametrize("start_word", [-1, END])
-def test_without_min_words_a_sentence_may_be_empty(start_word: int) -> None:
+def test_without_min_words_a_caption_may_be_empty(start_word: int) -> None:
     model = ToyModel(end_bias=20.0, start_word=start_word)
-    (told,) = decode(model, pictures(1), Search(min_words=0))[0]
-    assert told.words == ()
-    assert told.attention.shape == told.weights.shape == (0, PLACES)
-    assert told.ended
+    (found,) = decode(model, pictures(1), Search(min_words=0))[0]
+    assert found.words == ()
+    assert found.attention.shape == found.weights.shape == (0, PLACES)
+    assert found.ended
 
 
-def test_a_sentence_of_max_words_may_still_end() -> None:
-    (told,) = decode(ToyModel(end_bias=20.0), pictures(1), Search(max_words=1))[0]
-    assert (len(told.words), told.ended) == (1, True)
+def test_a_caption_of_max_words_may_still_end() -> None:
+    (found,) = decode(ToyModel(end_bias=20.0), pictures(1), Search(max_words=1))[0]
+    assert (len(found.words), found.ended) == (1, True)
 
 
-def test_a_length_power_makes_sentences_longer() -> None:
+def test_a_length_power_makes_captions_longer() -> None:
     model, batch = ToyModel(), pictures(40)
     raw, mean = (
         sum(len(one.words) for (one,) in decode(model, batch, Search(length_power=power)))
@@ -359,8 +359,8 @@ def test_a_length_power_makes_sentences_longer() -> None:
 )
 def test_what_is_reported_equals_a_teacher_forced_run(search: Search) -> None:
     model, batch = ToyModel(), pictures(10)
-    for picture, told in zip(batch, decode(model, batch, search), strict=True):
-        for one in told:
+    for picture, found in zip(batch, decode(model, batch, search), strict=True):
+        for one in found:
             log_probs, end, looks, gates = forced(model, picture, one.words)
             np.testing.assert_array_equal(one.log_probs, log_probs)
             np.testing.assert_array_equal(one.attention, looks)
@@ -374,8 +374,8 @@ def test_what_is_reported_equals_a_teacher_forced_run(search: Search) -> None:
 def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> None:
     model, picture, samples = ToyModel(seed=3), pictures(1), 6_000
     search = Search(temperature=temperature, n_best=samples, max_words=2, seed=11)
-    (told,) = decode(model, picture, search)
-    counts = Counter((one.words, one.ended) for one in told)
+    (found,) = decode(model, picture, search)
+    counts = Counter((one.words, one.ended) for one in found)
 
     expected: dict[tuple[tuple[int, ...], bool], float] = {}
     memory, state = model.start(picture)
@@ -424,8 +424,8 @@ def test_words_are_drawn_among_the_likeliest_alone() -> None:
     first = (memory, state, *model.look(memory, state), np.array([model.start_word]))
     likeliest = model.advance(*first, best=4)[2][0].tolist()
     search = Search(temperature=1.0, n_best=300, max_words=1, among=4)
-    (told,) = decode(model, picture, search)
-    assert {one.words[0] for one in told} == set(likeliest) - {END, UNKNOWN}
+    (found,) = decode(model, picture, search)
+    assert {one.words[0] for one in found} == set(likeliest) - {END, UNKNOWN}
 
 
 def test_a_low_temperature_is_greedy() -> None:
@@ -436,22 +436,22 @@ def test_a_low_temperature_is_greedy() -> None:
 
 
 def test_the_most_likely_look_is_at_one_place() -> None:
-    for (told,) in decode(ToyModel(), pictures(5), Search(look="most-likely")):
-        one_hot = np.eye(PLACES)[told.attention.argmax(axis=1)]
-        np.testing.assert_array_equal(told.weights, one_hot)
+    for (found,) in decode(ToyModel(), pictures(5), Search(look="most-likely")):
+        one_hot = np.eye(PLACES)[found.attention.argmax(axis=1)]
+        np.testing.assert_array_equal(found.weights, one_hot)
 
 
 def test_the_expected_look_is_the_attention_itself() -> None:
-    for (told,) in decode(ToyModel(), pictures(5), Search()):
-        np.testing.assert_array_equal(told.weights, told.attention)
+    for (found,) in decode(ToyModel(), pictures(5), Search()):
+        np.testing.assert_array_equal(found.weights, found.attention)
 
 
 def test_sampled_looks_are_as_frequent_as_attention_says() -> None:
     model, picture, samples = ToyModel(), pictures(1), 6_000
     search = Search(look="sampled", temperature=1.0, n_best=samples, max_words=1)
-    (told,) = decode(model, picture, search)
-    counts = sum(one.weights[0] for one in told)
-    expected = samples * told[0].attention[0]
+    (found,) = decode(model, picture, search)
+    counts = sum(one.weights[0] for one in found)
+    expected = samples * found[0].attention[0]
     assert counts.sum() == samples
     assert ((counts - expected) ** 2 / expected).sum() < 3 + 4 * math.sqrt(6)
 
@@ -459,8 +459,8 @@ def test_sampled_looks_are_as_frequent_as_attention_says() -> None:
 def test_a_place_without_attention_is_never_sampled() -> None:
     model, picture = ToyModel(), pictures(1)
     picture[:, 2] = -np.inf
-    (told,) = decode(model, picture, Search(look="sampled", temperature=1.0, n_best=500))
-    assert all((one.weights[:, 2] == 0).all() for one in told)
+    (found,) = decode(model, picture, Search(look="sampled", temperature=1.0, n_best=500))
+    assert all((one.weights[:, 2] == 0).all() for one in found)
 
 
 def test_what_a_person_points_at_is_looked_at() -> None:
@@ -470,25 +470,25 @@ def test_what_a_person_points_at_is_looked_at() -> None:
         assert words.shape == (len(alpha), step)
         return np.broadcast_to(np.eye(PLACES)[2], alpha.shape)
 
-    (told,) = decode(model, picture, Search(look=third_place))[0]
+    (found,) = decode(model, picture, Search(look=third_place))[0]
     model.logits[:] = model.logits[:, 2:3]  # now every place says what the third one says
     (wherever,) = decode(model, picture, Search())[0]
-    assert told.words == wherever.words
-    np.testing.assert_allclose(told.log_probs, wherever.log_probs)
-    np.testing.assert_array_equal(told.weights, np.eye(PLACES)[[2] * len(told.words)])
+    assert found.words == wherever.words
+    np.testing.assert_allclose(found.log_probs, wherever.log_probs)
+    np.testing.assert_array_equal(found.weights, np.eye(PLACES)[[2] * len(found.words)])
 
 
-def test_pointing_is_told_the_words_so_far() -> None:
+def test_pointing_gets_the_words_so_far() -> None:
     heard: list[npt.NDArray[np.int64]] = []
 
     def listen(alpha: Floats, step: int, words: Integers) -> Floats:
         heard.append(np.array(words))
         return alpha
 
-    (told,) = decode(ToyModel(end_bias=-6.0), pictures(1), Search(look=listen, max_words=6))[0]
-    assert len(told.words) > 2
-    for step in range(len(told.words)):
-        assert told.words[:step] in [tuple(row) for row in heard[step].tolist()]
+    (found,) = decode(ToyModel(end_bias=-6.0), pictures(1), Search(look=listen, max_words=6))[0]
+    assert len(found.words) > 2
+    for step in range(len(found.words)):
+        assert found.words[:step] in [tuple(row) for row in heard[step].tolist()]
 
 
 def test_weights_of_a_wrong_shape_are_refused() -> None:
@@ -497,14 +497,14 @@ def test_weights_of_a_wrong_shape_are_refused() -> None:
         decode(ToyModel(), pictures(1), search)
 
 
-def test_no_pictures_give_no_sentences() -> None:
+def test_no_pictures_give_no_captions() -> None:
     assert decode(ToyModel(), pictures(0), Search()) == []
 
 
 def test_ties_go_to_the_lower_index() -> None:
     model = ToyModel(sharpness=0.0, end_bias=0.0)  # all words equally likely
-    (told,) = decode(model, pictures(1), Search(beam=3, n_best=3, min_words=2, max_words=2))
-    assert [one.words for one in told] == [(2, 3), (2, 4), (2, 5)]
+    (found,) = decode(model, pictures(1), Search(beam=3, n_best=3, min_words=2, max_words=2))
+    assert [one.words for one in found] == [(2, 3), (2, 4), (2, 5)]
 
 
 @pytest.mark.parametrize(

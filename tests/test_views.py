@@ -73,7 +73,7 @@ def test_no_weight_is_lost(views: int, words: int, grid: tuple[int, int]) -> Non
 
 
 @pytest.mark.slow
-def test_views_that_show_the_same_tell_the_same(exported_folder: Path) -> None:
+def test_views_that_show_the_same_give_the_same_caption(exported_folder: Path) -> None:
     """Every vector three times over leaves the expected one, and the mean, as they were."""
     grey = Image.new("RGB", (80, 60), (90, 90, 90))
     one, three = (

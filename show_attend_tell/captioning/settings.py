@@ -5,11 +5,9 @@ From these definitions come the `[search]` section of a recipe, `"search"` in `m
 define it here and use it in the search.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
-
-from annotated_types import Interval
 
 from show_attend_tell.errors import number, whole_number, wrong_argument
 
@@ -21,19 +19,31 @@ MOST_WORDS = 1_000
 MOST_VIEWS = 3
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The least and the greatest value of a number."""
+
+    least: Any = None
+    most: Any = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Let pydantic check them in recipes and model folders; help needs no pydantic."""
+        return {**handler(source), "ge": self.least, "le": self.most}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
     """How a model searches for a caption: type, limits, help and default of each setting."""
 
     beam: Annotated[
-        int, Interval(ge=1, le=MOST_BEAM), "Hypotheses kept for each picture; 1 is greedy search."
+        int, Limits(1, MOST_BEAM), "Hypotheses kept for each picture; 1 is greedy search."
     ] = 5
     length_power: Annotated[
         float,
-        Interval(ge=0, le=10),
+        Limits(0, 10),
         "Divide a caption's log-probability by its length to this power; 0: the raw sum.",
     ] = 0.0
-    max_words: Annotated[int, Interval(ge=1, le=MOST_WORDS), "Longest caption, in words."] = 30
+    max_words: Annotated[int, Limits(1, MOST_WORDS), "Longest caption, in words."] = 30
     look: Annotated[
         Look,
         "Attend to all places by their weights, to the most likely place, or to one place drawn "
@@ -41,19 +51,19 @@ class SearchSettings:
     ] = "expected"
     consensus: Annotated[
         int,
-        Interval(ge=0, le=MOST_BEAM),
+        Limits(0, MOST_BEAM),
         "Rerank the beam by agreement with this many sampled captions (minimum Bayes risk); "
         "0: off. 30 is good and takes three times as long.",
     ] = 0
     repetition_penalty: Annotated[
         float,
-        Interval(ge=0, le=1_000),
+        Limits(0, 1_000),
         "Nats subtracted for a word already in the caption, except the most frequent words; "
         "0: off. 3 is good.",
     ] = 0.0
     views: Annotated[
         int,
-        Interval(ge=1, le=MOST_VIEWS),
+        Limits(1, MOST_VIEWS),
         "Views of each picture: the whole, its centre, its mirror image. 3 views caption better "
         "in about twice the time of 1.",
     ] = 1
@@ -71,7 +81,7 @@ class Setting:
     name: str
     type: Any  # int, float or a Literal
     default: Any
-    limits: Interval
+    limits: Limits
     help: str
 
     @property
@@ -81,8 +91,7 @@ class Setting:
 
     def check(self, value: object) -> int | float | str:
         """The value as a plain Python one; raises `request.bad` where it is outside the limits."""
-        least: Any = self.limits.ge
-        most: Any = self.limits.le
+        least, most = self.limits.least, self.limits.most
         if self.type is int:
             return whole_number(self.name, value, least, most)
         if self.type is float:
@@ -97,7 +106,7 @@ def _read_settings() -> dict[str, Setting]:
     found = {}
     for field in fields(SearchSettings):
         kind, *extras = get_args(hints[field.name])
-        limits = next((one for one in extras if isinstance(one, Interval)), Interval())
+        limits = next((one for one in extras if isinstance(one, Limits)), Limits())
         found[field.name] = Setting(field.name, kind, field.default, limits, extras[-1])
     return found
 
