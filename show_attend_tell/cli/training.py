@@ -212,7 +212,7 @@ def prepare(
 
 def _encode(work: "Preparation", thing: str, out: Path) -> Collection[str]:
     """Do the work, with what there is to do said before; why each skipped picture was skipped."""
-    from show_attend_tell import terminal
+    from show_attend_tell.cli import terminal
     from show_attend_tell.errors import counted
     from show_attend_tell.files import readable_size
 
