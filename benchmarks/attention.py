@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.learning.model.decoder import Decoder, State
-from show_attend_tell.learning.objectives.hard import KEPT, Baseline, hard_cost
+from show_attend_tell.learning.objectives.hard import DECAY, Baseline, hard_cost
 from show_attend_tell.learning.objectives.likelihood import soft_cost
 from show_attend_tell.learning.recipe import HardSection
 from show_attend_tell.learning.run import Run
@@ -53,7 +53,7 @@ class ByLength(Baseline):
             of_length = mask & (lengths == length)
             mean = rewards[of_length].mean()
             before = self.averages.get(length, mean)
-            self.averages[length] = KEPT * before + (1 - KEPT) * mean
+            self.averages[length] = DECAY * before + (1 - DECAY) * mean
             found[of_length] = before
         return found
 

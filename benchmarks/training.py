@@ -46,7 +46,7 @@ def measure(which: str, options: argparse.Namespace) -> dict[str, float]:
     def step() -> None:
         optimiser.zero_grad()
         if which == "ours":
-            lesson = decoder.teach(annotations, captions)
+            lesson = decoder(annotations, captions)
             loss = soft_cost(
                 decoder, lesson, captions, double_stochastic=1.0, label_smoothing=0.0
             ).loss

@@ -18,7 +18,7 @@ SWITCHES = {
     "ORT_DISABLE_TELEMETRY": "1",  # ONNX Runtime: no uploader, no device id, no queue of events
     "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, which comes with timm
 }
-KEPT = "SAT_CACHE"  # names another folder than `kept_folder` would choose
+CACHE_VARIABLE = "SAT_CACHE"  # names another folder than `cache_folder` would choose
 
 
 def switch_off() -> None:
@@ -62,13 +62,13 @@ def _target(handle: Path) -> list[str]:
         return []
 
 
-def kept_folder() -> Path:
+def cache_folder() -> Path:
     """A folder for what is made once and can be made again: METEOR's index, a list of fonts.
 
     It lies in the Python environment that the package is installed in, and goes when that goes. An
     environment that cannot be written to gets a temporary folder for as long as the process lives.
     """
-    if named := os.environ.get(KEPT):
+    if named := os.environ.get(CACHE_VARIABLE):
         return Path(named)
     folder = Path(sys.prefix, "share", "show_attend_tell")
     try:
@@ -78,7 +78,7 @@ def kept_folder() -> Path:
     except OSError:
         temporary = tempfile.mkdtemp(prefix="show_attend_tell.")
         register(shutil.rmtree, temporary, ignore_errors=True)
-        os.environ[KEPT] = temporary  # for processes that are started from here, too
+        os.environ[CACHE_VARIABLE] = temporary  # for processes that are started from here, too
         return Path(temporary)
 
 
@@ -90,7 +90,7 @@ def matplotlib_figure() -> Any:
     name = "MPLCONFIGDIR"
     ours, imported = name not in os.environ, "matplotlib" in sys.modules
     if ours:
-        os.environ[name] = str(kept_folder() / "matplotlib")
+        os.environ[name] = str(cache_folder() / "matplotlib")
     try:
         # Here, because it takes a third of a second to import; and it reads the name only now.
         from matplotlib.figure import Figure

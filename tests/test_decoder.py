@@ -10,10 +10,10 @@ from torch import Tensor
 from show_attend_tell.data.batches import PADDING
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.model import rivals
-from show_attend_tell.learning.model.attention import Attention, Places
-from show_attend_tell.learning.model.decoder import Decoder, Teachable
+from show_attend_tell.learning.model.attention import Attention, Memory
+from show_attend_tell.learning.model.decoder import CaptionDecoder, Decoder
 from show_attend_tell.learning.objectives.likelihood import (
-    Advice,
+    SoftTargets,
     double_stochasticity,
     likelihood,
     soft_cost,
@@ -49,16 +49,16 @@ def decoder(request: pytest.FixtureRequest) -> Decoder:
 
 
 @pytest.fixture(params=RIVALS)
-def rival(request: pytest.FixtureRequest) -> Teachable:
-    return make_teachable(**RIVALS[request.param])
+def rival(request: pytest.FixtureRequest) -> CaptionDecoder:
+    return make_any_decoder(**RIVALS[request.param])
 
 
 @pytest.fixture(params=VARIANTS | RIVALS)
-def teachable(request: pytest.FixtureRequest) -> Teachable:
-    return make_teachable(**(VARIANTS | RIVALS)[request.param])
+def any_decoder(request: pytest.FixtureRequest) -> CaptionDecoder:
+    return make_any_decoder(**(VARIANTS | RIVALS)[request.param])
 
 
-def make_teachable(**options: object) -> Teachable:
+def make_any_decoder(**options: object) -> CaptionDecoder:
     torch.manual_seed(3)
     recipe = ModelSection(hidden=7, word=5, attention_width=4, **options)  # type: ignore[arg-type]
     # While it learns, NIC standardises a batch of pictures; only then does one change another.
@@ -66,7 +66,7 @@ def make_teachable(**options: object) -> Teachable:
 
 
 def make_decoder(**options: object) -> Decoder:
-    decoder = make_teachable(**options)
+    decoder = make_any_decoder(**options)
     assert isinstance(decoder, Decoder)
     return decoder
 
@@ -78,16 +78,16 @@ def world(captions: int = 6, steps: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def cost_of(
-    decoder: Teachable, annotations: Tensor, captions: Tensor, smoothing: float = 0.0
+    decoder: CaptionDecoder, annotations: Tensor, captions: Tensor, smoothing: float = 0.0
 ) -> Tensor:
-    lesson = decoder.teach(annotations, captions)
+    lesson = decoder(annotations, captions)
     return soft_cost(
         decoder, lesson, captions, double_stochastic=0.7, label_smoothing=smoothing
     ).loss
 
 
 def test_alpha_sums_to_one_and_beta_lies_between_zero_and_one(decoder: Decoder) -> None:
-    lesson = decoder.teach(*world())
+    lesson = decoder(*world())
     assert torch.allclose(lesson.alphas.sum(dim=2), torch.ones_like(lesson.gates))
     assert (lesson.alphas > 0).all()
     if decoder.attention.gate is None:
@@ -99,14 +99,14 @@ def test_alpha_sums_to_one_and_beta_lies_between_zero_and_one(decoder: Decoder) 
 def test_one_place_means_its_own_vector() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False).double()
     annotations = torch.randn(3, 1, DEPTH, dtype=torch.double)
-    places = attention.survey(annotations)
+    places = attention.prepare(annotations)
     alpha, gate = attention.look(places, torch.randn(3, 7, dtype=torch.double))
     assert torch.allclose(attention.context(places, alpha, gate), annotations[:, 0])
 
 
 def test_context_is_the_gated_weighted_sum() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=True).double()
-    places = attention.survey(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
+    places = attention.prepare(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
     weights = torch.rand(2, PLACES, dtype=torch.double)
     gate = torch.tensor([0.25, 1.0], dtype=torch.double)
     expected = gate[:, None] * torch.einsum("bl,bld->bd", weights, places.annotations)
@@ -118,7 +118,7 @@ def test_scores_equal_a_tanh_even_far_out() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False).double()
     annotations = 10 * torch.randn(3, PLACES, DEPTH, dtype=torch.double)
     h = 10 * torch.randn(3, 7, dtype=torch.double)
-    alpha, _ = attention.look(attention.survey(annotations), h)
+    alpha, _ = attention.look(attention.prepare(annotations), h)
     hidden = torch.tanh(attention.annotation(annotations) + attention.state(h).unsqueeze(1))
     assert torch.allclose(alpha, torch.softmax(hidden @ attention.score, dim=1))
 
@@ -126,7 +126,7 @@ def test_scores_equal_a_tanh_even_far_out() -> None:
 def test_huge_keys_and_queries_give_no_nonsense_in_single_precision() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False)
     annotations, h = 1e4 * torch.randn(3, PLACES, DEPTH), 1e4 * torch.randn(3, 7)
-    alpha, _ = attention.look(attention.survey(annotations), h)
+    alpha, _ = attention.look(attention.prepare(annotations), h)
     assert torch.isfinite(alpha).all()
 
 
@@ -134,8 +134,8 @@ def test_rows_of_one_picture_share_its_memory() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=True).double()
     annotations = torch.randn(2, PLACES, DEPTH, dtype=torch.double)
     h = torch.randn(6, 7, dtype=torch.double)  # three rows a picture
-    shared = attention.survey(annotations)
-    repeated = attention.survey(annotations.repeat_interleave(3, dim=0))
+    shared = attention.prepare(annotations)
+    repeated = attention.prepare(annotations.repeat_interleave(3, dim=0))
     for one, other in zip(attention.look(shared, h), attention.look(repeated, h), strict=True):
         assert torch.allclose(one, other)
     weights, gate = torch.rand(6, PLACES, dtype=torch.double), torch.rand(6, dtype=torch.double)
@@ -144,7 +144,7 @@ def test_rows_of_one_picture_share_its_memory() -> None:
     )
 
 
-def test_teach_equals_the_textbook_in_loss_alphas_and_every_gradient(decoder: Decoder) -> None:
+def test_forward_equals_the_textbook_in_loss_alphas_and_every_gradient(decoder: Decoder) -> None:
     annotations, captions = world()
     annotations.requires_grad_()
     expected, alphas = textbook_loss(decoder, annotations, captions, double_stochastic=0.7)
@@ -156,30 +156,30 @@ def test_teach_equals_the_textbook_in_loss_alphas_and_every_gradient(decoder: De
     loss = cost_of(decoder, annotations, captions)
     loss.backward()
     assert torch.allclose(loss, expected)
-    assert torch.allclose(decoder.teach(annotations, captions).alphas, alphas)
+    assert torch.allclose(decoder(annotations, captions).alphas, alphas)
     assert torch.allclose(annotations.grad, into_picture)
     for name, parameter in decoder.named_parameters():
         assert torch.allclose(parameter.grad, gradients[name], atol=1e-12), name
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_gradients_by_finite_differences(teachable: Teachable, smoothing: float) -> None:
+def test_gradients_by_finite_differences(any_decoder: CaptionDecoder, smoothing: float) -> None:
     annotations, captions = world(captions=3, steps=3)
-    cost_of(teachable, annotations, captions, smoothing).backward()
+    cost_of(any_decoder, annotations, captions, smoothing).backward()
     random = torch.Generator().manual_seed(0)
     step = 1e-6
-    for name, parameter in teachable.named_parameters():
+    for name, parameter in any_decoder.named_parameters():
         flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
         for i in torch.randint(len(flat), (4,), generator=random).tolist():
             before = float(flat[i])
             with torch.no_grad():
                 flat[i] = before + step
-                above = float(cost_of(teachable, annotations, captions, smoothing))
+                above = float(cost_of(any_decoder, annotations, captions, smoothing))
                 flat[i] = before - step
-                below = float(cost_of(teachable, annotations, captions, smoothing))
+                below = float(cost_of(any_decoder, annotations, captions, smoothing))
                 flat[i] = before
             slope = (above - below) / (2 * step)
-            frozen = name == "embedding.weight" and teachable.embedding.padding_idx == i // 5
+            frozen = name == "embedding.weight" and any_decoder.embedding.padding_idx == i // 5
             if not frozen:  # the zero vector before the first word is not learned
                 assert float(gradient[i]) == pytest.approx(slope, rel=1e-5, abs=1e-7), name
 
@@ -191,48 +191,48 @@ def test_the_zero_start_stays_zero() -> None:
     assert (decoder.embedding.weight.grad[WORDS] == 0).all()
 
 
-def test_teach_equals_a_loop_of_look_and_advance(teachable: Teachable) -> None:
+def test_forward_equals_a_loop_of_look_and_advance(any_decoder: CaptionDecoder) -> None:
     annotations, captions = world()
-    lesson = teachable.teach(annotations, captions)
-    logits = torch.nn.functional.linear(lesson.readout, *teachable.softmax_layer())
-    places, state = teachable.start(annotations)
+    lesson = any_decoder(annotations, captions)
+    logits = torch.nn.functional.linear(lesson.readout, *any_decoder.softmax_layer())
+    places, state = any_decoder.start(annotations)
     word = torch.full((len(captions),), WORDS)
     for t, target in enumerate(captions.unbind(1)):
-        alpha, gate = teachable.look(places, state)
-        state, told = teachable.advance(places, state, alpha, gate, word)
+        alpha, gate = any_decoder.look(places, state)
+        state, told = any_decoder.advance(places, state, alpha, gate, word)
         assert torch.allclose(alpha, lesson.alphas[:, t])
         assert torch.allclose(gate, lesson.gates[:, t])
         assert torch.allclose(told, logits[:, t])
         word = target
 
 
-def test_a_batch_equals_its_singles(teachable: Teachable) -> None:
+def test_a_batch_equals_its_singles(any_decoder: CaptionDecoder) -> None:
     annotations, captions = world(captions=9)  # more than the attention works on at once
-    together = cost_of(teachable, annotations, captions)
-    alone = [cost_of(teachable, annotations[i : i + 1], captions[i : i + 1]) for i in range(9)]
+    together = cost_of(any_decoder, annotations, captions)
+    alone = [cost_of(any_decoder, annotations[i : i + 1], captions[i : i + 1]) for i in range(9)]
     assert torch.allclose(together, torch.stack(alone).mean())
 
 
-def test_padding_and_a_second_sentence_never_change_a_loss(teachable: Teachable) -> None:
+def test_padding_and_a_second_sentence_never_change_a_loss(any_decoder: CaptionDecoder) -> None:
     annotations, captions = world(captions=2, steps=6)
     short = captions[:1, :3]
     padded = captions.clone()
     padded[0, 3:] = PADDING
-    alone = cost_of(teachable, annotations[:1], short)
-    other = cost_of(teachable, annotations[1:], captions[1:])
-    assert torch.allclose(cost_of(teachable, annotations[:1], padded[:1]), alone)
-    assert torch.allclose(cost_of(teachable, annotations, padded), (alone + other) / 2)
+    alone = cost_of(any_decoder, annotations[:1], short)
+    other = cost_of(any_decoder, annotations[1:], captions[1:])
+    assert torch.allclose(cost_of(any_decoder, annotations[:1], padded[:1]), alone)
+    assert torch.allclose(cost_of(any_decoder, annotations, padded), (alone + other) / 2)
 
 
-def test_captions_of_one_picture_cost_what_each_costs_alone(teachable: Teachable) -> None:
+def test_captions_of_one_picture_cost_what_each_costs_alone(any_decoder: CaptionDecoder) -> None:
     """Of any lengths, in any order, and to the last gradient."""
     annotations, captions = world(captions=6, steps=6)
     annotations = annotations[:2]  # three captions of each
     for row, length in enumerate((6, 2, 4, 1, 5, 3)):
         captions[row, length:] = PADDING
-    together = gradients_of(teachable, cost_of(teachable, annotations, captions))
+    together = gradients_of(any_decoder, cost_of(any_decoder, annotations, captions))
     alone = [
-        gradients_of(teachable, cost_of(teachable, annotations[i // 3 : i // 3 + 1], caption))
+        gradients_of(any_decoder, cost_of(any_decoder, annotations[i // 3 : i // 3 + 1], caption))
         for i, caption in enumerate(captions.split(1))
     ]
     for name, gradient in together.items():
@@ -240,35 +240,35 @@ def test_captions_of_one_picture_cost_what_each_costs_alone(teachable: Teachable
         assert torch.allclose(gradient, mean, atol=1e-12), name
 
 
-def gradients_of(teachable: Teachable, cost: Tensor) -> dict[str, Tensor]:
+def gradients_of(any_decoder: CaptionDecoder, cost: Tensor) -> dict[str, Tensor]:
     """Of the cost itself and of every weight that it depends on."""
-    teachable.zero_grad()
+    any_decoder.zero_grad()
     cost.backward()  # type: ignore[no-untyped-call]
-    weights = {n: p.grad.clone() for n, p in teachable.named_parameters() if p.grad is not None}
+    weights = {n: p.grad.clone() for n, p in any_decoder.named_parameters() if p.grad is not None}
     return {"cost": cost.detach(), **weights}
 
 
-def test_a_rival_does_not_care_where_things_are(rival: Teachable) -> None:
+def test_a_rival_does_not_care_where_things_are(rival: CaptionDecoder) -> None:
     annotations, captions = world()
     shuffled = annotations[:, torch.randperm(PLACES)]
-    lesson = rival.teach(annotations, captions)
-    assert torch.allclose(rival.teach(shuffled, captions).readout, lesson.readout)
+    lesson = rival(annotations, captions)
+    assert torch.allclose(rival(shuffled, captions).readout, lesson.readout)
     assert torch.allclose(lesson.alphas, torch.full_like(lesson.alphas, 1 / PLACES))
-    others = rival.teach(annotations.flip(0), captions)
+    others = rival(annotations.flip(0), captions)
     assert not torch.allclose(others.readout, lesson.readout)  # but for which picture it is
 
 
 def test_what_all_pictures_share_does_not_reach_a_learning_nic() -> None:
-    nic = make_teachable(attention="nic").train()
+    nic = make_any_decoder(attention="nic").train()
     annotations, captions = world()
     alike = annotations + 100 * torch.randn(DEPTH, dtype=torch.double)
-    found = [nic.teach(pictures, captions).readout for pictures in (annotations, alike)]
+    found = [nic(pictures, captions).readout for pictures in (annotations, alike)]
     assert torch.allclose(*found)
-    assert not torch.allclose(found[0], nic.teach(annotations.flip(0), captions).readout)
+    assert not torch.allclose(found[0], nic(annotations.flip(0), captions).readout)
 
 
 def test_a_young_nic_still_knows_its_picture_after_ten_words() -> None:
-    nic = make_teachable(attention="nic")
+    nic = make_any_decoder(attention="nic")
     places, states = nic.start(world()[0])
     words = torch.zeros(len(states.h), dtype=torch.long)
     spread = [states.c.std(dim=0).mean()]  # between pictures
@@ -279,18 +279,18 @@ def test_a_young_nic_still_knows_its_picture_after_ten_words() -> None:
 
 
 def test_a_learning_nic_may_be_shown_one_picture_alone() -> None:
-    nic = make_teachable(attention="nic")
+    nic = make_any_decoder(attention="nic")
     annotations, captions = world(1)
-    told = nic.teach(annotations, captions).readout
-    assert torch.equal(nic.train().teach(annotations, captions).readout, told)
+    told = nic(annotations, captions).readout
+    assert torch.equal(nic.train()(annotations, captions).readout, told)
 
 
 def test_the_log_bilinear_rival_knows_the_last_words_alone() -> None:
-    rival = make_teachable(attention="log-bilinear")
+    rival = make_any_decoder(attention="log-bilinear")
     annotations, captions = world(captions=1, steps=9)
     other = captions.clone()
     other[0, 1] = (captions[0, 1] + 1) % WORDS
-    before, after = (rival.teach(annotations, words).readout[0] for words in (captions, other))
+    before, after = (rival(annotations, words).readout[0] for words in (captions, other))
     changed = [not torch.allclose(*pair) for pair in zip(before, after, strict=True)]
     assert changed == [False] * 2 + [True] * rivals.WINDOW + [False] * (7 - rivals.WINDOW)
 
@@ -317,8 +317,8 @@ def test_likelihood_equals_cross_entropy(smoothing: float, rows: int, advised: f
     )
     targets, shares = torch.randint(WORDS, (rows,)), torch.rand(rows, dtype=torch.double)
     probs = torch.randn(rows, WORDS, dtype=torch.double).softmax(1)
-    advice = Advice(probs, advised) if advised else None
-    loss, nats = likelihood(readout, weight, bias, targets, shares, smoothing, advice)
+    soft_targets = SoftTargets(probs, advised) if advised else None
+    loss, nats = likelihood(readout, weight, bias, targets, shares, smoothing, soft_targets)
     logits = readout @ weight.t() + bias
     each = torch.nn.functional.cross_entropy(
         logits, targets, reduction="none", label_smoothing=smoothing
@@ -341,7 +341,7 @@ def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
 
     def readout(seed: int | None) -> Tensor:
         generator = None if seed is None else torch.Generator().manual_seed(seed)
-        return decoder.teach(annotations, captions, generator).readout
+        return decoder(annotations, captions, generator).readout
 
     assert torch.equal(readout(1), readout(1))
     assert not torch.equal(readout(1), readout(2))
@@ -352,13 +352,13 @@ def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
 
 def test_grown_keys_carry_no_gradient_of_their_own() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False)
-    places: Places = attention.survey(torch.randn(2, PLACES, DEPTH))
+    places: Memory = attention.prepare(torch.randn(2, PLACES, DEPTH))
     assert places.keys.requires_grad
     assert not places.exp_keys.requires_grad
 
 
-def test_every_variant_can_be_saved_and_loaded(teachable: Teachable, tmp_path: Path) -> None:
-    before = teachable.state_dict()
+def test_every_variant_can_be_saved_and_loaded(any_decoder: CaptionDecoder, tmp_path: Path) -> None:
+    before = any_decoder.state_dict()
     checkpoint.save(tmp_path / "decoder.safetensors", before, {})
     after, _ = checkpoint.load(tmp_path / "decoder.safetensors")
     assert after.keys() == before.keys()

@@ -146,9 +146,11 @@ def test_odd_names_and_captions_survive(what: str, tmp_path: Path) -> None:
 
 def test_further_views_are_of_training_pictures_only(tmp_path: Path) -> None:
     store = FeatureStore.create(tmp_path / "store", index_of(EXAMPLES, augmentations=3), EXAMPLES)
-    assert store.seen[5:] == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
+    assert store.sources[5:] == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
     assert [store.row_of(2, number) for number in range(3)] == [2, 7, 10]
-    assert all(store.seen[store.row_of(row, number)] == (row, number) for row, number in store.seen)
+    assert all(
+        store.sources[store.row_of(row, number)] == (row, number) for row, number in store.sources
+    )
     assert store.example(10) == EXAMPLES[2]
     assert store.missing() == list(range(11))
 

@@ -18,8 +18,8 @@ from show_attend_tell.learning.objectives.hard import (
     Baseline,
     WordsCost,
     expected_cost,
-    glance,
     hard_cost,
+    sample_place,
     sampled_cost,
 )
 from show_attend_tell.learning.objectives.likelihood import Cost, entropy, soft_cost
@@ -118,7 +118,7 @@ def gradients_of(decoder: Decoder, value: Tensor) -> Gradients:
 
 def probability_of(decoder: Decoder, annotations: Tensor, words: Tensor, path: tuple[int, ...]):
     """p(s | a), log p(y | s, a) and the entropies Σ_t H(α_t) along the way, each (captions,)."""
-    lesson = decoder.teach(annotations, words, choose=Given(path))
+    lesson = decoder(annotations, words, choose=Given(path))
     cost = log_likelihood(decoder, lesson.readout, words)
     chosen = lesson.alphas[:, torch.arange(STEPS), torch.tensor(path)]
     return chosen.prod(1), cost, entropy(lesson.alphas).sum(1)
@@ -138,7 +138,7 @@ def bound(
         p, log_p, entropies = probability_of(decoder, annotations, words, path)
         # The rule follows the entropies along a path, not how the paths' probabilities change them.
         total = total + (1 - expected_share) * (p * log_p + spread * p.detach() * entropies)
-    lesson = decoder.teach(annotations, words)
+    lesson = decoder(annotations, words)
     alone = log_likelihood(decoder, lesson.readout, words)
     total = total + expected_share * (alone + spread * entropy(lesson.alphas).sum(1))
     return total.mean()
@@ -240,7 +240,7 @@ def test_the_coin_is_thrown_for_each_picture(decoder: Decoder) -> None:
     annotations, words = pictures(1).expand(1000, -1, -1), captions(1).expand(1000, -1)
     rng = torch.Generator().manual_seed(1)
     cost = drawn_cost(decoder, annotations, words, rng, Fixed(0.0), samples=3, expected_share=0.5)
-    by_value = (3 * 1000 - len(cost.told)) / 2
+    by_value = (3 * 1000 - len(cost.mask)) / 2
     assert 450 < by_value < 550
     assert by_value == int(by_value)
 
@@ -269,7 +269,7 @@ def test_the_parts_of_a_batch_have_their_share_of_it(decoder: Decoder) -> None:
         annotations[~coins],
         words[~coins],
         words_cost_of(decoder),
-        partial(glance, rng=rng),
+        partial(sample_place, rng=rng),
         Fixed(0.0),
         rule_of(samples=2, reward_weight=0.0, entropy_weight=0.7),
     )
@@ -307,7 +307,7 @@ def test_captions_of_one_picture_share_its_coin_and_nothing_else(decoder: Decode
     many = pictures(1).expand(1000, -1, -1), captions(2).repeat(1000, 1)
     rng = torch.Generator().manual_seed(1)
     cost = drawn_cost(decoder, *many, rng, Fixed(0.0), samples=3, expected_share=0.5)
-    by_value = (3 * 2000 - len(cost.told)) / 2
+    by_value = (3 * 2000 - len(cost.mask)) / 2
     assert 900 < by_value < 1100
     assert by_value % 2 == 0  # both captions of a picture
 

@@ -29,7 +29,7 @@ from show_attend_tell.data.pictures import (
     crop_of,
     frame,
     open_picture,
-    part_of,
+    random_part,
     read_image,
     read_picture,
 )
@@ -295,7 +295,7 @@ def test_what_lies_outside_the_crop_is_not_seen() -> None:
 def test_a_further_view_shows_a_large_part_of_the_picture_undistorted(
     width: int, height: int, how: Preprocessing, seed: int
 ) -> None:
-    part = part_of((width, height), how, np.random.default_rng(seed))
+    part = random_part((width, height), how, np.random.default_rng(seed))
     assert 0 <= part.x0 < part.x1 <= width
     assert 0 <= part.y0 < part.y1 <= height
     whole = (width, height) if how.fit == "squeeze" else (min(width, height),) * 2

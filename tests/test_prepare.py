@@ -127,7 +127,7 @@ def test_the_store_holds_every_view_of_the_training_pictures(
     work.run(told.append)
     store = FeatureStore.open(tmp_path / "store")
     assert store.missing() == []
-    assert sum(told) == len(store.seen) == COUNT + 2 * len(store.rows("train"))
+    assert sum(told) == len(store.sources) == COUNT + 2 * len(store.rows("train"))
     row = store.row_of(store.rows("train")[1], 2)
     expected = encoder(torch.from_numpy(read_pixels(store, row)[None].copy())).numpy()
     np.testing.assert_allclose(store.read([row]), expected, rtol=1e-3, atol=2e-4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from show_attend_tell.private import kept_folder
+from show_attend_tell.private import cache_folder
 from show_attend_tell.scoring.metrics.meteor_data import find_files, find_index
 from tests.conftest import SAT
 from tests.watched import Watched, needs_strace, python, watch
@@ -23,7 +23,7 @@ def assert_private(seen: Watched, left: Sequence[str]) -> None:
     assert seen.code == 0, seen.err
     assert seen.network == []
     assert seen.left == sorted(f"work/{name}" for name in left)
-    assert [path for path in seen.elsewhere if not path.startswith(str(kept_folder()))] == []
+    assert [path for path in seen.elsewhere if not path.startswith(str(cache_folder()))] == []
 
 
 def test_the_watch_sees_what_any_language_does(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from show_attend_tell.learning.objectives.likelihood import Cost, soft_cost
 from show_attend_tell.learning.objectives.rewards import (
     CaptionReward,
     advantages,
-    caption_loss,
-    draw_captions,
+    reinforce_loss,
     rewarded_cost,
+    sample_captions,
 )
 from show_attend_tell.learning.recipe import ModelSection, RewardSection
 from show_attend_tell.scoring.metrics.bleu import bleu_rows, smoothed_bleu
@@ -65,7 +65,7 @@ def picture() -> Tensor:
 
 def log_probs_of(decoder: Decoder, annotations: Tensor, captions: Tensor) -> Tensor:
     """Log p of whole captions, by the textbook: (captions,)."""
-    logits = decoder.output(decoder.teach(annotations, captions).readout)
+    logits = decoder.output(decoder(annotations, captions).readout)
     told = captions != PADDING
     words = torch.log_softmax(logits, 2).gather(2, captions.clamp(min=0).unsqueeze(2)).squeeze(2)
     return words.where(told, 0.0).sum(1)
@@ -95,7 +95,7 @@ def worth_of(captions: Tensor) -> Tensor:
 def nothing(decoder: Decoder) -> Cost:
     """A cost of true captions to be mixed with."""
     captions = torch.ones(1, 1, dtype=torch.long)
-    lesson = decoder.teach(picture(), captions)
+    lesson = decoder(picture(), captions)
     return soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
 
 
@@ -183,7 +183,7 @@ def test_advantages_of_a_picture_sum_to_zero() -> None:
 
 def test_words_are_drawn_by_their_probabilities(decoder: Decoder) -> None:
     draws, rng = 6000, torch.Generator().manual_seed(5)
-    drawn = draw_captions(decoder, picture().expand(draws // 2, -1, -1), 2, STEPS, rng)
+    drawn = sample_captions(decoder, picture().expand(draws // 2, -1, -1), 2, STEPS, rng)
     counts = (drawn.unsqueeze(1) == EVERYTHING).all(2).sum(0)
     assert int(counts.sum()) == draws
     p = log_probs_of(decoder, picture(), EVERYTHING).exp()
@@ -195,7 +195,7 @@ def test_captions_of_a_picture_lie_side_by_side(decoder: Decoder) -> None:
     pictures = torch.cat([picture(), -5 * picture()])
     decoder.output.weight.data *= 300  # so sure that all samples are the same
     rng = torch.Generator().manual_seed(5)
-    found = draw_captions(decoder, pictures, 3, STEPS, rng)
+    found = sample_captions(decoder, pictures, 3, STEPS, rng)
     first, second = found[:1], found[3:4]
     assert not torch.equal(first, second)
     assert torch.equal(found, torch.cat([first, second]).repeat_interleave(3, dim=0))
@@ -208,7 +208,7 @@ def test_a_caption_better_than_its_baseline_becomes_likelier(decoder: Decoder) -
     captions = EVERYTHING[[4, 9]]
     before = log_probs_of(decoder, picture(), captions).detach()
     advantage = advantages(torch.tensor([2.0, 0.5], dtype=torch.double), samples=2)
-    caption_loss(decoder, picture(), captions, advantage).backward()  # type: ignore[no-untyped-call]
+    reinforce_loss(decoder, picture(), captions, advantage).backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for p in decoder.parameters():
             if p.grad is not None:
@@ -223,7 +223,7 @@ def test_the_estimator_s_mean_is_the_gradient_of_the_expected_reward(decoder: De
     pairs = torch.cartesian_prod(*[torch.arange(len(EVERYTHING))] * 2)  # (225, 2)
     weights = p[pairs].prod(1).repeat_interleave(2) * len(pairs)  # the loss is linear in advantages
     advantage = advantages(WORTH[pairs.flatten()], samples=2) * weights
-    loss = caption_loss(decoder, picture(), EVERYTHING[pairs.flatten()], advantage)
+    loss = reinforce_loss(decoder, picture(), EVERYTHING[pairs.flatten()], advantage)
     found = gradients_of(decoder, -loss)
     expected = gradients_of(decoder, expected_reward(decoder))
     for name in expected:
@@ -261,8 +261,8 @@ def test_the_weight_is_the_reward_s_share_of_the_objective(decoder: Decoder) -> 
 
 def test_drawn_captions_are_taught_with_dropout(decoder: Decoder) -> None:
     captions, advantage = EVERYTHING[[4, 9]], torch.tensor([1.0, -1.0], dtype=torch.double)
-    plain = caption_loss(decoder, picture(), captions, advantage)
-    dropped = caption_loss(
+    plain = reinforce_loss(decoder, picture(), captions, advantage)
+    dropped = reinforce_loss(
         decoder, picture(), captions, advantage, torch.Generator().manual_seed(1)
     )
     assert not torch.equal(plain, dropped)

@@ -11,7 +11,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning.checkpoint import load
 from show_attend_tell.learning.objectives.distillation import Teachers
-from show_attend_tell.learning.objectives.likelihood import Advice, soft_cost
+from show_attend_tell.learning.objectives.likelihood import SoftTargets, soft_cost
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import LAST, Run
 from show_attend_tell.learning.trainer import train
@@ -56,7 +56,7 @@ def test_advice_is_the_mean_of_what_each_would_tell_after_the_same_words(
 ) -> None:
     annotations, captions = lesson_of(store, runs[0])
     teachers = Teachers([str(run.folder) for run in runs], store, runs[0].vocabulary)
-    advice = iter(teachers.advise(annotations, captions))
+    soft_targets = iter(teachers.soft_targets(annotations, captions))
     for row, caption in enumerate(captions):
         each = []
         for run in runs:
@@ -69,8 +69,8 @@ def test_advice_is_the_mean_of_what_each_would_tell_after_the_same_words(
                 before = word.view(1)
             each.append(torch.stack(told))
         for expected in torch.stack(each).mean(0):
-            assert torch.allclose(next(advice), expected, atol=1e-6)
-    assert next(advice, None) is None
+            assert torch.allclose(next(soft_targets), expected, atol=1e-6)
+    assert next(soft_targets, None) is None
 
 
 def test_who_is_advised_by_itself_alone_has_nothing_to_learn(
@@ -79,25 +79,25 @@ def test_who_is_advised_by_itself_alone_has_nothing_to_learn(
     """The cross entropy of p with itself is at its least: every gradient is zero."""
     run = Run.open(runs[0].folder)
     annotations, captions = lesson_of(store, run)
-    probs = Teachers([str(run.folder)], store, run.vocabulary).advise(annotations, captions)
+    probs = Teachers([str(run.folder)], store, run.vocabulary).soft_targets(annotations, captions)
 
-    def largest_gradient(advice: Advice | None) -> float:
+    def largest_gradient(soft_targets: SoftTargets | None) -> float:
         run.decoder.zero_grad()
-        lesson = run.decoder.teach(annotations, captions)
+        lesson = run.decoder(annotations, captions)
         cost = soft_cost(
             run.decoder,
             lesson,
             captions,
             double_stochastic=0.0,
             label_smoothing=0.1,
-            advice=advice,
+            soft_targets=soft_targets,
         )
         cost.loss.backward()
         return max(
             float(p.grad.abs().max()) for p in run.decoder.parameters() if p.grad is not None
         )
 
-    assert largest_gradient(Advice(probs, 1.0)) < 1e-5
+    assert largest_gradient(SoftTargets(probs, 1.0)) < 1e-5
     assert largest_gradient(None) > 1e-2
 
 
@@ -108,14 +108,14 @@ def test_a_pupil_comes_nearer_to_its_teachers_than_one_without(
     train(store, tmp_path / "alone", alone)
     train(store, tmp_path / "pupil", distilled(runs, "training.seed=3", "distillation.weight=1.0"))
     annotations, captions = lesson_of(store, runs[0])
-    advice = Teachers([str(run.folder) for run in runs], store, runs[0].vocabulary).advise(
-        annotations, captions
-    )
+    soft_targets = Teachers(
+        [str(run.folder) for run in runs], store, runs[0].vocabulary
+    ).soft_targets(annotations, captions)
 
     def distance(name: str) -> float:
         own = Teachers([str(tmp_path / name)], store, runs[0].vocabulary)
-        probs = own.advise(annotations, captions)
-        return float((advice * (advice / probs).log()).sum(1).mean())
+        probs = own.soft_targets(annotations, captions)
+        return float((soft_targets * (soft_targets / probs).log()).sum(1).mean())
 
     assert distance("pupil") < 0.9 * distance("alone")
 

@@ -514,8 +514,8 @@ def test_training_draws_from_all_views_and_dev_sees_the_first(
 ) -> None:
     index = world[0].index.model_copy(update={"augmentations": 3})
     store = FeatureStore.create(tmp_path / "augmentations", index, world[0].examples)
-    pictures = [row for row, _ in store.seen]
-    store.write(range(len(store.seen)), world[0].read(pictures).astype(np.float16))
+    pictures = [row for row, _ in store.sources]
+    store.write(range(len(store.sources)), world[0].read(pictures).astype(np.float16))
     read: set[int] = set()
     really_read = FeatureStore.read
 
@@ -526,7 +526,7 @@ def test_training_draws_from_all_views_and_dev_sees_the_first(
     monkeypatch.setattr(FeatureStore, "read", reading)
     train(store, tmp_path / "run", quick_recipe("encoder.augmentations=3", "training.epochs=1"))
     augmentations = Counter(
-        store.seen[row][1] for row in read if store.example(row).split == "train"
+        store.sources[row][1] for row in read if store.example(row).split == "train"
     )
     assert sum(augmentations.values()) == len(
         store.rows("train")
@@ -637,7 +637,7 @@ def test_training_keeps_no_graph_alive(
     decoder = Decoder(tiny_recipe().model, 8, 5)
     annotations = torch.randn(3, 4, 8, requires_grad=True)
     captions = torch.ones(3, 4, dtype=torch.long)
-    lesson = decoder.teach(annotations, captions)
+    lesson = decoder(annotations, captions)
     soft_cost(decoder, lesson, captions, double_stochastic=1.0, label_smoothing=0.0).loss.backward()
     graph = weakref.ref(annotations)
     del lesson, annotations

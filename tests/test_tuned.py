@@ -12,7 +12,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.average import average_runs
 from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.encoders.base import Upper
+from show_attend_tell.learning.encoders.base import UpperStages
 from show_attend_tell.learning.encoders.prepare import read_pixels
 from show_attend_tell.learning.export.folder import export_model
 from show_attend_tell.learning.model.decoder import Decoder
@@ -135,9 +135,9 @@ def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen, steps = [], []
-    see = Upper.forward
+    see = UpperStages.forward
 
-    def count(upper: Upper, stored: torch.Tensor) -> torch.Tensor:
+    def count(upper: UpperStages, stored: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled():
             seen.append(len(stored))
         return see(upper, stored)
@@ -146,7 +146,7 @@ def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
         if isinstance(event, Progress):
             steps.append(event.step)
 
-    monkeypatch.setattr(Upper, "forward", count)
+    monkeypatch.setattr(UpperStages, "forward", count)
     train(store, tmp_path / "run", fine_tuned_recipe(*options), watch=[listen])
     assert len(seen) == len(steps) > 1
 
@@ -162,9 +162,9 @@ def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     rows = store.rows("dev")
     captions = torch.tensor([[3, 4, 5], [6, 3, 2], [4, 4, 4], [5, 3, 6]])
     with torch.no_grad():
-        first = one.decoder.teach(torch.from_numpy(frozen.read(rows)), captions)
-        seen = other.decoder.see(torch.from_numpy(store.read(rows)))
-        second = other.decoder.teach(seen, captions)
+        first = one.decoder(torch.from_numpy(frozen.read(rows)), captions)
+        seen = other.decoder.encode(torch.from_numpy(store.read(rows)))
+        second = other.decoder(seen, captions)
     torch.testing.assert_close(second.readout, first.readout, rtol=1e-2, atol=1e-2)
     with pytest.raises(UserError, match="fine_tuned is 0"):
         train(frozen, tmp_path / "back", small_recipe(), start_from=tmp_path / "fine_tuned")

@@ -28,7 +28,7 @@ from show_attend_tell.data.pictures import (
     read_picture,
 )
 from show_attend_tell.errors import UserError
-from show_attend_tell.side_by_side import side_by_side
+from show_attend_tell.parallel import parallel_map
 
 # What a name on the command line stands for: a picture, or the error that says why there is none.
 Source: TypeAlias = Path | BinaryIO | UserError

@@ -26,9 +26,9 @@ def _of_store(store: FeatureStore) -> dict[str, Any]:
     rows, columns = index.grid
     picture = index.preprocessing
     augmented_done = sum(
-        1 for row in range(len(store.examples), len(store.seen)) if row not in missing
+        1 for row in range(len(store.examples), len(store.sources)) if row not in missing
     )
-    augmented_wanted = len(store.seen) - len(store.examples)
+    augmented_wanted = len(store.sources) - len(store.examples)
     seen = "the whole picture squeezed to" if picture.fit == "squeeze" else "the central"
     return {
         "what": "feature store",

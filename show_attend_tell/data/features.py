@@ -55,7 +55,7 @@ class StoreIndex(BaseModel):
         return self.grid[0] * self.grid[1]
 
     @property
-    def stored(self) -> tuple[int, int]:
+    def row_shape(self) -> tuple[int, int]:
         """Places and depth of a row."""
         return self.below or (self.places, self.depth)
 
@@ -69,9 +69,9 @@ class FeatureStore:
         self.examples = tuple(examples)
         train = [row for row, example in enumerate(examples) if example.split == "train"]
         # What each row of the features is: which example, and which of its augmentations.
-        self.seen = [(row, 0) for row in range(len(examples))]
-        self.seen += [(row, number) for number in range(1, index.augmentations) for row in train]
-        self._row_of = {pair: row for row, pair in enumerate(self.seen)}
+        self.sources = [(row, 0) for row in range(len(examples))]
+        self.sources += [(row, number) for number in range(1, index.augmentations) for row in train]
+        self._row_of = {pair: row for row, pair in enumerate(self.sources)}
 
     @classmethod
     def create(cls, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> "FeatureStore":
@@ -83,8 +83,8 @@ class FeatureStore:
         store = cls(folder, index, examples)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _reserve(folder / "features.f16", len(store.seen) * row_bytes(index))
-            _reserve(folder / "checksums.u32", len(store.seen) * 4)
+            _reserve(folder / "features.f16", len(store.sources) * row_bytes(index))
+            _reserve(folder / "checksums.u32", len(store.sources) * 4)
         except OSError as error:
             raise cannot_write(folder, error) from error
         write_bytes(folder / "examples.jsonl", examples_text(examples))
@@ -141,7 +141,7 @@ class FeatureStore:
 
     @cached_property
     def _features(self) -> npt.NDArray[np.float16]:
-        shape = (len(self.seen), *self.index.stored)
+        shape = (len(self.sources), *self.index.row_shape)
         return np.memmap(self.folder / "features.f16", np.float16, "r", shape=shape)
 
     @cached_property
@@ -189,13 +189,13 @@ class FeatureStore:
         if waiting:
             raise UserError(
                 "data.store",
-                f"{self.folder}: {len(waiting):,} of {len(self.seen):,} pictures have no "
+                f"{self.folder}: {len(waiting):,} of {len(self.sources):,} pictures have no "
                 "features yet; run the same `sat prepare` again, it goes on where it stopped",
             )
 
     def example(self, row: int) -> Example:
         """The example that a row, augmented or not, belongs to."""
-        return self.examples[self.seen[row][0]]
+        return self.examples[self.sources[row][0]]
 
     def skipped(self) -> dict[str, str]:
         """Pictures that could not be read, and why, as `sat prepare` left them."""
@@ -255,7 +255,7 @@ class FeatureStore:
 
 def row_bytes(index: StoreIndex) -> int:
     """Bytes that the features of one picture take."""
-    places, depth = index.stored
+    places, depth = index.row_shape
     return places * depth * 2
 
 

@@ -113,7 +113,7 @@ def crop_of(picture_size: tuple[int, int], preprocessing: Preprocessing) -> Crop
     return Crop(x0, y0, x0 + side, y0 + side)
 
 
-def part_of(
+def random_part(
     picture_size: tuple[int, int], preprocessing: Preprocessing, random: np.random.Generator
 ) -> Crop:
     """A part of the picture in place of `crop_of`: of random size, anywhere."""
@@ -136,7 +136,7 @@ def augment(
     if number == 0:
         return frame(picture, preprocessing)
     seed = zlib.crc32(name.encode("utf-8", "surrogateescape"))
-    part = part_of(picture.size, preprocessing, np.random.default_rng([number, seed]))
+    part = random_part(picture.size, preprocessing, np.random.default_rng([number, seed]))
     square = frame(picture, preprocessing, part)
     return square[:, ::-1] if number % 2 else square
 

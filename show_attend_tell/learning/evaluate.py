@@ -13,7 +13,7 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.evaluation import evaluation_facts, write_files
 from show_attend_tell.learning.model.adapter import TorchModel
-from show_attend_tell.learning.model.decoder import Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder
 from show_attend_tell.learning.run import Run
 from show_attend_tell.learning.watching.looking import Looking
 from show_attend_tell.scoring import Measured, Score
@@ -37,7 +37,7 @@ class Evaluation:
 
 
 def caption_rows(
-    decoder: Teachable,
+    decoder: CaptionDecoder,
     vocabulary: Vocabulary,
     store: FeatureStore,
     rows: Sequence[int],

@@ -18,7 +18,7 @@ from show_attend_tell.files import cannot_write
 from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.encoders import Encoder, make_encoder
 from show_attend_tell.learning.encoders.joined import PLUS
-from show_attend_tell.learning.model.decoder import Decoder, Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder, Decoder
 from show_attend_tell.learning.model.rivals import make_decoder
 from show_attend_tell.learning.recipe import EncoderSection, ModelSection, Recipe, load_recipe
 
@@ -38,7 +38,7 @@ class Run:
     folder: Path
     recipe: Recipe
     vocabulary: Vocabulary
-    decoder: Teachable
+    decoder: CaptionDecoder
     features: StoreIndex  # what the annotations must be
     meta: dict[str, Any]  # score and epoch (0: the mean of runs) of the weights, versions
 
@@ -88,7 +88,7 @@ def mean_in_words(folders: Sequence[str]) -> str:
     return f"the mean of the weights of {' and '.join(names)}"
 
 
-def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Teachable:
+def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> CaptionDecoder:
     """A decoder of features, with the encoder's stages that they leave to be fine-tuned, if any."""
     if not features.fine_tuned:
         return make_decoder(recipe, features.depth, words)
@@ -118,7 +118,7 @@ def is_fine_tuned(name: str) -> bool:
 
 
 def weights_to_begin_with(
-    folder: Path, decoder: Teachable, store: FeatureStore, vocabulary: Vocabulary
+    folder: Path, decoder: CaptionDecoder, store: FeatureStore, vocabulary: Vocabulary
 ) -> dict[str, Tensor]:
     """A run's best weights, for a decoder of these features and words to begin with.
 

@@ -121,8 +121,8 @@ def _from_here(
         encoder.weights_hash = f"random-seed-{seed}"
         return encoder
     fit_weights(encoder, file)
-    if file.mean is None and (doubt := encoder.doubt()):
-        raise wrong_weights(file.path, doubt)
+    if file.mean is None and (problem := encoder.weights_problem()):
+        raise wrong_weights(file.path, problem)
     return encoder
 
 

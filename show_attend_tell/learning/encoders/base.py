@@ -82,7 +82,7 @@ class Encoder(nn.Module):
         """Map of normalised pixels (batch, 3, size, size) to (batch, D, rows, columns)."""
         raise NotImplementedError
 
-    def split(self, fine_tuned: int) -> "tuple[Encoder, Upper]":
+    def split(self, fine_tuned: int) -> "tuple[Encoder, UpperStages]":
         """Cut off the last `fine_tuned` stages, for a run to learn them together with its decoder.
 
         Returns
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
         return x.permute(0, 2, 3, 1).flatten(1, 2)  # (B, h, w, D) -> (B, L, D)
 
 
-class Upper(nn.Module):
+class UpperStages(nn.Module):
     """The last stages of an encoder: a map (batch, L', D') becomes annotations (batch, L, D).
 
     Their batch normalisation stays as it was trained: the pictures of a mini-batch are too few, and
@@ -131,7 +131,7 @@ class Upper(nn.Module):
         self.stages = stages
         self.side = side
 
-    def train(self, mode: bool = True) -> "Upper":
+    def train(self, mode: bool = True) -> "UpperStages":
         """Stay in evaluation mode, whatever the decoder around it does."""
         return super().train(False)
 
@@ -176,6 +176,6 @@ class PublicNetwork(Encoder):
             f"{name} needs its weights: get {cls.FILES[name]} and pass --encoder-weights PATH",
         )
 
-    def doubt(self) -> str | None:
+    def weights_problem(self) -> str | None:
         """Why the weights cannot have been trained with `MEAN` and `STD`, if so."""
         return None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork, Upper
+from show_attend_tell.learning.encoders.base import Encoder, PublicNetwork, UpperStages
 
 # repeats, kernel, stride, expansion, channels
 STAGES = (
@@ -157,7 +157,7 @@ class EfficientNetLite(PublicNetwork):
     def _head(self, x: Tensor) -> Tensor:
         return F.relu6(self._bn1(self._conv_head(x)))
 
-    def split(self, fine_tuned: int) -> tuple[Encoder, Upper]:
+    def split(self, fine_tuned: int) -> tuple[Encoder, UpperStages]:
         """Cut off the last stages; the head convolution goes with them."""
         if not 0 < fine_tuned < len(STAGES):
             raise UserError(
@@ -167,13 +167,13 @@ class EfficientNetLite(PublicNetwork):
             )
         kept = list(accumulate(blocks for blocks, _, _ in self._stages))[-1 - fine_tuned]
         _, channels, stride = self._stages[-1 - fine_tuned]
-        lower = _Lower(self, kept, channels, self.side(self.preprocessing.size, stride))
+        lower = _LowerStages(self, kept, channels, self.side(self.preprocessing.size, stride))
         head = nn.Sequential(self._conv_head, self._bn1, nn.ReLU6())
-        upper = Upper(nn.Sequential(*self._blocks[kept:], head), lower.grid[0])
+        upper = UpperStages(nn.Sequential(*self._blocks[kept:], head), lower.grid[0])
         return lower, upper.requires_grad_().eval()
 
 
-class _Lower(Encoder):
+class _LowerStages(Encoder):
     """The first blocks of a network: an earlier, finer and shallower map."""
 
     def __init__(self, whole: EfficientNetLite, blocks: int, channels: int, side: int) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.encoders.base import Encoder, Upper
+from show_attend_tell.learning.encoders.base import Encoder, UpperStages
 
 PLUS = "+"  # between their names
 
@@ -33,14 +33,14 @@ class Joined(Encoder):
         """The maps of all, one behind the other: (batch, D₁ + D₂ + …, rows, columns)."""
         return torch.cat([member.feature_map(x) for member in self._encoders()], dim=1)
 
-    def split(self, fine_tuned: int) -> tuple[Encoder, Upper]:
+    def split(self, fine_tuned: int) -> tuple[Encoder, UpperStages]:
         """Cut off the last stages of each."""
         lowers, uppers = zip(
             *(member.split(fine_tuned) for member in self._encoders()), strict=True
         )
         lower = Joined(lowers)
         stages = _SideBySide([upper.stages for upper in uppers], [one.depth for one in lowers])
-        return lower, Upper(stages, lower.grid[0])
+        return lower, UpperStages(stages, lower.grid[0])
 
     def _encoders(self) -> list[Encoder]:
         return [member for member in self.members if isinstance(member, Encoder)]

@@ -27,7 +27,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.files import readable_size, write_json
 from show_attend_tell.learning.encoders import Encoder
 from show_attend_tell.learning.export.folder import encoder_function
-from show_attend_tell.side_by_side import side_by_side
+from show_attend_tell.parallel import parallel_map
 
 BATCH = 8  # larger batches gain nothing on a CPU and cost memory
 LARGEST_FLOAT16 = 65504.0
@@ -64,7 +64,7 @@ class Preparation:
             fine_tuned=fine_tuned,
             below=(rows * columns, self.encoder.depth) if fine_tuned else None,
         )
-        total = len(FeatureStore(folder, index, dataset.examples).seen)
+        total = len(FeatureStore(folder, index, dataset.examples).sources)
         self.bytes_needed = total * row_bytes(index)
         if not (folder / "index.json").exists():
             check_free_space(folder, self.bytes_needed)
@@ -92,7 +92,7 @@ class Preparation:
         skipped: dict[str, str] = {}
         unlike = _Unlike(self.store)
         batches = [self.waiting[i : i + BATCH] for i in range(0, len(self.waiting), BATCH)]
-        for rows, features, failed in side_by_side(
+        for rows, features, failed in parallel_map(
             self._read_and_encode, batches, torch.get_num_threads()
         ):
             skipped |= failed
@@ -160,7 +160,7 @@ class _Unlike:
 def read_pixels(store: FeatureStore, row: int) -> Pixels:
     """The square that the encoder sees for a row of the store."""
     preprocessing: Preprocessing = store.index.preprocessing
-    example, number = store.example(row), store.seen[row][1]
+    example, number = store.example(row), store.sources[row][1]
     picture = open_picture(example.picture, least_side=preprocessing.resize)
     return augment(picture, preprocessing, number, example.id)
 

@@ -49,7 +49,7 @@ class VGG(PublicNetwork):
         features: Tensor = self.features(x)
         return features
 
-    def doubt(self) -> str | None:
+    def weights_problem(self) -> str | None:
         """Oxford's weights, which act on 0-255 and shrink it layer by layer.
 
         The gain of a layer is the factor by which it scales random input. Its mean over the layers

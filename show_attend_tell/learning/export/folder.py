@@ -30,7 +30,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of, write_bytes, write_text
 from show_attend_tell.learning.encoders import Encoder
 from show_attend_tell.learning.export.card import headline_scores, write_card
-from show_attend_tell.learning.model.attention import Places
+from show_attend_tell.learning.model.attention import Memory
 from show_attend_tell.learning.model.decoder import Decoder, Dropout, State
 from show_attend_tell.learning.run import Run, encoder_of, versions
 
@@ -215,8 +215,8 @@ class _Advance(nn.Module):
         weights, gate, words = (x.flatten(0, 1) for x in (weights, gate, words))
         # A constant, which ONNX Runtime computes when it loads the graph.
         word_gates = self.decoder.word_gates(self.decoder.embedding.weight)
-        places = Places(a, a, a)
-        state, logits = self.decoder.advance(places, state, weights, gate, words, word_gates)
+        memory = Memory(a, a, a)
+        state, logits = self.decoder.advance(memory, state, weights, gate, words, word_gates)
         log_probs = torch.log_softmax(logits, dim=1)
         return state.h.view_as(h), state.c.view_as(c), log_probs.view(*h.shape[:2], -1)
 

@@ -1,11 +1,11 @@
-"""The LSTM that tells: equations 1–3, the initial state, and the deep output layer (equation 7).
+"""The LSTM decoder: equations 1–3, the initial state, and the deep output layer (equation 7).
 
 Sizes, as in the paper: L places of depth D, K words, words embedded in m, states of width n.
 Bias terms, which the paper leaves out for readability, are there. The first step has no previous
 word: its embedding is zero, as in the authors' code.
 
-What does not depend on the recurrence is done once per batch: the words' share of the gates before
-the loop, the readout and the logits after it. Captions that have ended take no further part in it.
+What does not depend on the recurrence is computed once per batch: the words' share of the gates
+before the loop, the readout and the logits after it. Captions that have ended leave the loop.
 """
 
 from abc import ABC, abstractmethod
@@ -17,90 +17,92 @@ import torch
 from torch import Tensor, nn
 
 from show_attend_tell.data.batches import PADDING
-from show_attend_tell.learning.model.attention import Attention, EvenAttention, Places
-from show_attend_tell.learning.model.gathered import Gathered, shared_product
+from show_attend_tell.learning.model.attention import Attention, EvenAttention, Memory
+from show_attend_tell.learning.model.shared_product import SharedGradient, shared_product
 from show_attend_tell.learning.recipe import ModelSection
 
 
-def as_it_is(x: Tensor) -> Tensor:
-    """Return x: what is chosen when nothing is."""
+def identity(x: Tensor) -> Tensor:
+    """Return x."""
     return x
 
 
-def words_before(captions: Tensor, none: int) -> Tensor:
+def previous_words(captions: Tensor, none: int) -> Tensor:
     """The word before each word of captions (batch, steps), `none` before the first."""
     first = torch.full_like(captions[:, :1], none)
     return torch.cat([first, captions[:, :-1]], dim=1).clamp(min=0)  # padding becomes any word
 
 
 class State(NamedTuple):
-    """Hidden state h and memory c of the LSTM, each (rows, n)."""
+    """Hidden state h and cell state c of the LSTM, each (rows, n)."""
 
     h: Tensor
     c: Tensor
 
 
 @dataclass
-class Lesson:
-    """What `Teachable.teach` hands to the objective; what lies behind a caption's end is void."""
+class DecoderOutput:
+    """What `CaptionDecoder.forward` returns; values behind a caption's end mean nothing."""
 
-    readout: Tensor  # (batch, steps, m); `softmax_layer` makes logits of it
+    readout: Tensor  # (batch, steps, m); `softmax_layer` turns it into logits
     alphas: Tensor  # (batch, steps, L)
-    weights: Tensor  # (batch, steps, L), what was looked at: alpha itself, or what was chosen
+    weights: Tensor  # (batch, steps, L), what the context used: alpha itself, or a sampled place
     gates: Tensor  # (batch, steps)
 
 
-class Teachable(nn.Module, ABC):
-    """What trainer and search ask of a decoder: the seam that rivals stand behind too.
+class CaptionDecoder(nn.Module, ABC):
+    """The interface that trainer and search use; the baselines without attention have it too.
 
-    `teach` equals a loop of `look` and `advance`, but may do at once what does not depend on the
-    recurrence.
+    `forward` equals a loop of `look` and `advance`, but may compute for all steps at once what does
+    not depend on the recurrence.
     """
+
+    __call__: Callable[..., DecoderOutput]  # `forward`, with its type
 
     words: int  # K
 
     @abstractmethod
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight (K, m) and bias (K), which make logits of a lesson's readout."""
+        """Weight (K, m) and bias (K) of the logits, applied to a readout."""
 
-    def see(self, features: Tensor) -> Tensor:
-        """Annotations (pictures, L, D) of stored features, which are those unless stages learn."""
+    def encode(self, features: Tensor) -> Tensor:
+        """Annotations (pictures, L, D) of stored features; equal unless fine-tuned."""
         return features
 
     @abstractmethod
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Places, State]:
-        """What is known before the first word. annotations: (pictures, L, D)."""
+    ) -> tuple[Memory, State]:
+        """Memory and state before the first word. annotations: (pictures, L, D)."""
 
     @abstractmethod
-    def look(self, places: Places, state: State) -> tuple[Tensor, Tensor]:
+    def look(self, memory: Memory, state: State) -> tuple[Tensor, Tensor]:
         """Where to look for the next word: alpha (rows, L) and gate (rows,)."""
 
     @abstractmethod
     def advance(
-        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+        self, memory: Memory, state: State, weights: Tensor, gate: Tensor, words: Tensor
     ) -> tuple[State, Tensor]:
         """One step: the next state, and logits (rows, K) of the word after `words` (rows,)."""
 
     @abstractmethod
-    def teach(
+    def forward(
         self,
         annotations: Tensor,
         captions: Tensor,
         generator: torch.Generator | None = None,
-        choose: Callable[[Tensor], Tensor] = as_it_is,
-    ) -> Lesson:
-        """Run through given captions, each word told from the right words before it."""
+        choose: Callable[[Tensor], Tensor] = identity,
+    ) -> DecoderOutput:
+        """Teacher forcing: predict each word of given captions from the true words before it."""
 
 
-class Decoder(Teachable):
-    """Tells a caption word by word, looking at a picture's annotation vectors."""
+class Decoder(CaptionDecoder):
+    """Generates a caption word by word, looking at a picture's annotation vectors."""
 
     def __init__(
         self, recipe: ModelSection, depth: int, words: int, upper: nn.Module | None = None
     ) -> None:
-        """`upper` makes annotations of the features, where those are an encoder's earlier map."""
+        """`upper`: the fine-tuned stages, where features are the map below them."""
         super().__init__()
         width = recipe.annotation_width or depth
         self.narrow = nn.Linear(depth, width) if recipe.annotation_width else nn.Identity()
@@ -120,7 +122,7 @@ class Decoder(Teachable):
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)  # L_h
         self.readout_context = nn.Linear(width, recipe.word)  # L_z
         self.output = nn.Linear(recipe.word, words)  # L_o
-        self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
+        self.squash = torch.tanh if recipe.readout == "tanh" else identity
         self.dropout = recipe.dropout
         self.words = words
         self._initialise(hidden=recipe.hidden, is_scaled=recipe.annotation_norm == "layer")
@@ -129,8 +131,8 @@ class Decoder(Teachable):
     def _initialise(self, hidden: int, is_scaled: bool) -> None:
         """Xavier and orthogonal; N(0, 0.01), as the authors', for what reads raw annotations.
 
-        Those have whatever scale their network gives them: VGG's reach 500, and would saturate
-        most tanhs from the first step on.
+        Their scale depends on the network: VGG's reach 500, and would saturate most tanhs from the
+        first step on.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -159,26 +161,26 @@ class Decoder(Teachable):
         """L_o of equation 7 (K, m), and its bias (K)."""
         return self.output.weight, self.output.bias
 
-    def see(self, features: Tensor) -> Tensor:
-        """Annotations (pictures, L, D) of a map, by the fine-tuned stages where there are any."""
+    def encode(self, features: Tensor) -> Tensor:
+        """Annotations (pictures, L, D) of stored features, through the fine-tuned stages if any."""
         annotations: Tensor = self.upper(features)
         return annotations
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Places, State]:
-        """What is known before the first word. annotations: (pictures, L, D)."""
+    ) -> tuple[Memory, State]:
+        """Memory and state before the first word. annotations: (pictures, L, D)."""
         a = self.norm(self.narrow(annotations))
         keep = Dropout(self.dropout, generator)
-        return self.attention.survey(a), self.initial(a.mean(dim=1), keep)
+        return self.attention.prepare(a), self.initial(a.mean(dim=1), keep)
 
-    def look(self, places: Places, state: State) -> tuple[Tensor, Tensor]:
+    def look(self, memory: Memory, state: State) -> tuple[Tensor, Tensor]:
         """Where to look for the next word: alpha (rows, L) and gate (rows,)."""
-        return self.attention.look(places, state.h)
+        return self.attention.look(memory, state.h)
 
     def advance(
         self,
-        places: Places,
+        memory: Memory,
         state: State,
         weights: Tensor,
         gate: Tensor,
@@ -187,23 +189,23 @@ class Decoder(Teachable):
     ) -> tuple[State, Tensor]:
         """One step: the next state, and logits (rows, K) of the word after `words` (rows,).
 
-        `word_gates` (K + 1, 4n) is every word's share of the gates, where it is known already.
+        `word_gates` (K + 1, 4n): every word's share of the gates, if already computed.
         """
         x = self.embedding(words)
         share = self.word_gates(x) if word_gates is None else word_gates[words]
-        z = self.attention.context(places, weights, gate)
-        state = self._step(state, share, z, Gathered())
+        z = self.attention.context(memory, weights, gate)
+        state = self._step(state, share, z, SharedGradient())
         readout = self._readout(x, state.h, z, Dropout(0.0, None))
         return state, nn.functional.linear(readout, *self.softmax_layer())
 
-    def teach(
+    def forward(
         self,
         annotations: Tensor,
         captions: Tensor,
         generator: torch.Generator | None = None,
-        choose: Callable[[Tensor], Tensor] = as_it_is,
-    ) -> Lesson:
-        """Run through given captions, each word told from the right words before it.
+        choose: Callable[[Tensor], Tensor] = identity,
+    ) -> DecoderOutput:
+        """Teacher forcing: predict each word of given captions from the true words before it.
 
         Parameters
         ----------
@@ -212,39 +214,39 @@ class Decoder(Teachable):
         captions
             (batch, steps) word indices, each closed by its end word and padded with PADDING.
         generator
-            Draws what is dropped out; without one nothing is.
+            For dropout; None for no dropout.
         choose
-            What is looked at in each step, given alpha: (batch, L) → (batch, L). Soft attention
-            takes alpha itself.
+            The weights of the context in each step, given alpha: (batch, L) → (batch, L). Soft
+            attention uses alpha itself.
         """
-        places, state = self.start(annotations, generator)
+        memory, state = self.start(annotations, generator)
         pictures, of_each = len(annotations), len(captions) // len(annotations)
         state = State(*(part.repeat_interleave(of_each, dim=0) for part in state))
-        told = captions != PADDING  # (B, T)
-        step, row = told.t().nonzero(as_tuple=True)  # of every word, the first words first
-        counts = [count for count in told.sum(dim=0).tolist() if count]
-        # A batch has each of its words about three times: their share of the gates is taken once.
-        words = words_before(captions, self.words)[row, step]
+        mask = captions != PADDING  # (B, T)
+        step, row = mask.t().nonzero(as_tuple=True)  # of every word, the first words first
+        counts = [count for count in mask.sum(dim=0).tolist() if count]
+        # Each word occurs about three times in a batch: its share of the gates is computed once.
+        words = previous_words(captions, self.words)[row, step]
         before, which = words.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         embedded = self.embedding(before)
         x, share_of_gates = (
             nn.functional.embedding(which, table) for table in (embedded, self.word_gates(embedded))
         )  # (words, m), (words, 4n)
         shares, rows_of = torch.split(share_of_gates, counts), torch.split(row, counts)
-        gathered = Gathered()
+        gradient = SharedGradient()
         steps = []
         for share, rows in zip(shares, rows_of, strict=True):
-            # The attention wants as many rows of each picture: those up to the last that goes on.
+            # Attention needs equally many rows per picture: those up to the last unfinished one.
             width = int((rows % of_each).max()) + 1
-            going = rows // of_each * width + rows % of_each  # the place of each among them
+            going = rows // of_each * width + rows % of_each  # unfinished captions among them
             h, c = (
                 part.view(pictures, -1, part.shape[1])[:, :width].flatten(0, 1) for part in state
             )
-            alpha, gate = self.look(places, State(h, c))
+            alpha, gate = self.look(memory, State(h, c))
             weights = choose(alpha)
-            z = self.attention.context(places, weights, gate)
+            z = self.attention.context(memory, weights, gate)
             of_going = [part.index_select(0, going) for part in (h, c, z, alpha, weights, gate)]
-            now = self._step(State(*of_going[:2]), share, of_going[2], gathered)
+            now = self._step(State(*of_going[:2]), share, of_going[2], gradient)
             steps.append((now.h, *of_going[2:]))
             state = State(*(torch.zeros_like(h).index_copy(0, going, part) for part in now))
         h, z, alphas, weights, gates = (torch.cat(parts) for parts in zip(*steps, strict=True))
@@ -254,18 +256,18 @@ class Decoder(Teachable):
             whole = of_words.new_zeros(*captions.shape, *of_words.shape[1:])
             return whole.index_put((row, step), of_words)
 
-        return Lesson(*map(laid_out, (readout, alphas, weights, gates)))
+        return DecoderOutput(*map(laid_out, (readout, alphas, weights, gates)))
 
-    def _step(self, state: State, word_gates: Tensor, z: Tensor, gathered: Gathered) -> State:
+    def _step(self, state: State, word_gates: Tensor, z: Tensor, gradient: SharedGradient) -> State:
         both = torch.cat([state.h, z], dim=1)  # (rows, n + D)
-        total = word_gates + shared_product(both, self.recurrent_gates.weight.t(), gathered)
+        total = word_gates + shared_product(both, self.recurrent_gates.weight.t(), gradient)
         i, f, o, g = total.chunk(4, dim=1)  # equation 1
         c = torch.sigmoid(f) * state.c + torch.sigmoid(i) * torch.tanh(g)  # equation 2
         h = torch.sigmoid(o) * torch.tanh(c)  # equation 3
         return State(h, c)
 
     def _readout(self, x: Tensor, h: Tensor, z: Tensor, keep: "Dropout") -> Tensor:
-        """E y + L_h h + L_z ẑ of equation 7; `squash` is the authors' tanh, if asked for."""
+        """E y + L_h h + L_z ẑ of equation 7; `squash`: the authors' tanh, or identity."""
         return keep(self.squash(x + self.readout_state(keep(h)) + self.readout_context(z)))
 
 
@@ -294,7 +296,7 @@ class InitialState(nn.Module):
 
 @dataclass(frozen=True)
 class Dropout:
-    """Drops numbers by a generator that is passed in, so that a run can be repeated to the bit."""
+    """Dropout from a given generator, so that a run can be repeated bit for bit."""
 
     rate: float
     generator: torch.Generator | None

@@ -1,9 +1,9 @@
-"""The paper's rivals: decoders without attention, behind the same seam and taught by the same loop.
+"""The paper's rivals: decoders without attention, with the same interface and training loop.
 
-They see the mean of the annotation vectors. Here are two from table 1: NIC, which is shown the
-picture once (Vinyals et al. 2014), and the log-bilinear model, which has no recurrence but a window
-of words (Kiros et al. 2014a). The third rival, this paper's decoder with its attention held
-even, is `attention.EvenAttention`.
+Their input is the mean of the annotation vectors. Two are from table 1: NIC, which gets the picture
+once (Vinyals et al. 2014), and the log-bilinear model, which has no recurrence but a window of
+words (Kiros et al. 2014a). The third, this paper's decoder with uniform attention, is
+`attention.EvenAttention`.
 """
 
 from collections.abc import Callable
@@ -11,30 +11,30 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from show_attend_tell.learning.model.attention import Places
+from show_attend_tell.learning.model.attention import Memory
 from show_attend_tell.learning.model.decoder import (
+    CaptionDecoder,
     Decoder,
+    DecoderOutput,
     Dropout,
-    Lesson,
     State,
-    Teachable,
-    as_it_is,
-    words_before,
+    identity,
+    previous_words,
 )
 from show_attend_tell.learning.recipe import ModelSection
 
-WINDOW = 5  # words that the log-bilinear model guesses from
+WINDOW = 5  # words that the log-bilinear model predicts from
 OPEN = 3.0  # bias of NIC's forget gates at first: they keep 0.95 of the picture from word to word
 
 
-def make_decoder(recipe: ModelSection, depth: int, words: int) -> Teachable:
+def make_decoder(recipe: ModelSection, depth: int, words: int) -> CaptionDecoder:
     """The decoder that a recipe names, with random weights."""
-    kinds: dict[str, type[Teachable]] = {"nic": Nic, "log-bilinear": LogBilinear}
+    kinds: dict[str, type[CaptionDecoder]] = {"nic": Nic, "log-bilinear": LogBilinear}
     return kinds.get(recipe.attention, Decoder)(recipe, depth, words)
 
 
-class Blind(Teachable):
-    """What both have in common: no word looks anywhere, so all weights are even and gates shut."""
+class NoAttention(CaptionDecoder):
+    """The base of both: uniform attention weights, and gates of zero."""
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
         super().__init__()
@@ -47,31 +47,31 @@ class Blind(Teachable):
         self.dropout = recipe.dropout
         self.words = words
 
-    def look(self, places: Places, state: State) -> tuple[Tensor, Tensor]:
-        """Even weights: (rows, L); gates of zero: (rows,)."""
-        L = places.annotations.shape[1]
+    def look(self, memory: Memory, state: State) -> tuple[Tensor, Tensor]:
+        """Uniform weights: (rows, L); gates of zero: (rows,)."""
+        L = memory.annotations.shape[1]
         return state.h.new_full((len(state.h), L), 1 / L), state.h.new_zeros(len(state.h))
 
-    def _seen(self, annotations: Tensor) -> tuple[Places, Tensor]:
-        """Places to be handed around, and the picture as one vector: (pictures, m)."""
+    def _picture(self, annotations: Tensor) -> tuple[Memory, Tensor]:
+        """The memory, and the picture as one vector: (pictures, m)."""
         a = self.norm(self.narrow(annotations))
-        return Places(annotations, annotations, annotations), self.picture(a.mean(dim=1))
+        return Memory(annotations, annotations, annotations), self.picture(a.mean(dim=1))
 
-    def _lesson(self, readout: Tensor, annotations: Tensor) -> Lesson:
+    def _output(self, readout: Tensor, annotations: Tensor) -> DecoderOutput:
         batch, steps, _ = readout.shape
         L = annotations.shape[1]
         even = readout.new_full((batch, steps, L), 1 / L)
-        return Lesson(readout, even, even, readout.new_zeros(batch, steps))
+        return DecoderOutput(readout, even, even, readout.new_zeros(batch, steps))
 
 
-class Nic(Blind):
-    """The picture is the LSTM's first word, and is never seen again.
+class Nic(NoAttention):
+    """The picture is the LSTM's first input, and its only one besides the words.
 
     The readout is that of equation 7 without its context, so that the two models differ in how
-    the picture enters and in nothing else. The LSTM, which is shown it only once, stays blind for a
-    thousand steps and more unless pictures are standardised over a mini-batch: what all of them
-    share outweighs what tells them apart. Nothing of them is dropped out, and its forget gates are
-    open at first, so that it has kept a picture before it learns to (docs/log.md).
+    the picture enters and in nothing else. Pictures are standardised over a
+    mini-batch: otherwise what they share outweighs what distinguishes them, and the LSTM ignores
+    them for a thousand steps and more. They get no dropout, and the forget gates start open, so
+    that the picture is kept before the LSTM has learned to keep it (docs/log.md).
     """
 
     def __init__(self, recipe: ModelSection, depth: int, words: int) -> None:
@@ -82,7 +82,7 @@ class Nic(Blind):
         nn.init.constant_(forget, OPEN)
         self.readout_state = nn.Linear(recipe.hidden, recipe.word)
         self.output = nn.Linear(recipe.word, words)
-        self.squash = torch.tanh if recipe.readout == "tanh" else as_it_is
+        self.squash = torch.tanh if recipe.readout == "tanh" else identity
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
         """L_o (K, m), and its bias (K)."""
@@ -90,14 +90,14 @@ class Nic(Blind):
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Places, State]:
-        """Show the picture. annotations: (pictures, L, D)."""
-        places, picture = self._seen(annotations)
+    ) -> tuple[Memory, State]:
+        """Feed the picture. annotations: (pictures, L, D)."""
+        memory, picture = self._picture(annotations)
         _, (h, c) = self.lstm(self._standardised(picture).unsqueeze(1))
-        return places, State(h[0], c[0])
+        return memory, State(h[0], c[0])
 
     def advance(
-        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+        self, memory: Memory, state: State, weights: Tensor, gate: Tensor, words: Tensor
     ) -> tuple[State, Tensor]:
         """One step: the next state, and logits (rows, K)."""
         x = self.embedding(words)
@@ -106,21 +106,21 @@ class Nic(Blind):
         readout = self._readout(x, h[0], Dropout(0.0, None))
         return State(h[0], c[0]), nn.functional.linear(readout, *self.softmax_layer())
 
-    def teach(
+    def forward(
         self,
         annotations: Tensor,
         captions: Tensor,
         generator: torch.Generator | None = None,
-        choose: Callable[[Tensor], Tensor] = as_it_is,
-    ) -> Lesson:
-        """Run through given captions; there is nothing to choose."""
+        choose: Callable[[Tensor], Tensor] = identity,
+    ) -> DecoderOutput:
+        """Teacher forcing; `choose` is not used."""
         _, state = self.start(annotations, generator)
         of_each = len(captions) // len(annotations)
         before = tuple(part.repeat_interleave(of_each, dim=0).unsqueeze(0) for part in state)
-        x = self.embedding(words_before(captions, self.words))  # (B, T, m)
+        x = self.embedding(previous_words(captions, self.words))  # (B, T, m)
         hs, _ = self.lstm(x, before)
         readout = self._readout(x, hs, Dropout(self.dropout, generator))
-        return self._lesson(readout, annotations)
+        return self._output(readout, annotations)
 
     def _standardised(self, picture: Tensor) -> Tensor:
         norm = self.standardise
@@ -130,15 +130,15 @@ class Nic(Blind):
             norm.running_var,
             norm.weight,
             norm.bias,
-            training=norm.training and len(picture) > 1,  # one alone has no spread
+            training=norm.training and len(picture) > 1,  # a single picture has no variance
         )
 
     def _readout(self, x: Tensor, h: Tensor, keep: Dropout) -> Tensor:
         return keep(self.squash(x + self.readout_state(keep(h))))
 
 
-class LogBilinear(Blind):
-    """The next word's vector, guessed linearly from the last n words' vectors and the picture's.
+class LogBilinear(NoAttention):
+    """The next word's vector, predicted linearly from those of the last n words and the picture.
 
         r̂ = Σ_i C_i r_(w_i) + C_x x,   p(w) = softmax(r̂ · r_w + b_w)
 
@@ -152,38 +152,38 @@ class LogBilinear(Blind):
         self.bias = nn.Parameter(torch.zeros(words))
 
     def softmax_layer(self) -> tuple[Tensor, Tensor]:
-        """The words' own vectors but for that of no word, and a bias: (K, m), (K)."""
+        """The embeddings of all words but "no word yet", and a bias: (K, m), (K)."""
         return self.embedding.weight[:-1], self.bias
 
     def start(
         self, annotations: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Places, State]:
-        """A window without words. annotations: (pictures, L, D)."""
-        places, picture = self._seen(annotations)
+    ) -> tuple[Memory, State]:
+        """A window of "no word yet". annotations: (pictures, L, D)."""
+        memory, picture = self._picture(annotations)
         none = torch.full((len(annotations), WINDOW), self.words)
-        return places, State(self.embedding(none).flatten(1), picture)
+        return memory, State(self.embedding(none).flatten(1), picture)
 
     def advance(
-        self, places: Places, state: State, weights: Tensor, gate: Tensor, words: Tensor
+        self, memory: Memory, state: State, weights: Tensor, gate: Tensor, words: Tensor
     ) -> tuple[State, Tensor]:
         """One step: the window moves on by a word; logits (rows, K)."""
         x = self.embedding(words)
         window = torch.cat([state.h[:, x.shape[1] :], x], dim=1)
-        guess = self.context(window) + state.c
-        return State(window, state.c), nn.functional.linear(guess, *self.softmax_layer())
+        predicted = self.context(window) + state.c
+        return State(window, state.c), nn.functional.linear(predicted, *self.softmax_layer())
 
-    def teach(
+    def forward(
         self,
         annotations: Tensor,
         captions: Tensor,
         generator: torch.Generator | None = None,
-        choose: Callable[[Tensor], Tensor] = as_it_is,
-    ) -> Lesson:
-        """Run through given captions; there is nothing to choose."""
+        choose: Callable[[Tensor], Tensor] = identity,
+    ) -> DecoderOutput:
+        """Teacher forcing; `choose` is not used."""
         _, state = self.start(annotations)
-        before = words_before(captions, self.words)
+        before = previous_words(captions, self.words)
         none = before[:, :1].expand(-1, WINDOW - 1)  # before the first word there is none
         windows = torch.cat([none, before], dim=1).unfold(1, WINDOW, 1)  # (B, T, n)
         picture = state.c.repeat_interleave(len(captions) // len(annotations), dim=0)
-        guess = self.context(self.embedding(windows).flatten(2)) + picture.unsqueeze(1)
-        return self._lesson(Dropout(self.dropout, generator)(guess), annotations)
+        predicted = self.context(self.embedding(windows).flatten(2)) + picture.unsqueeze(1)
+        return self._output(Dropout(self.dropout, generator)(predicted), annotations)

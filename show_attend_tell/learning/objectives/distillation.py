@@ -1,8 +1,8 @@
-"""Distillation (Hinton et al. 2015): a run learns what trained ones would tell, beside the words.
+"""Distillation (Hinton et al. 2015): the predictions of trained runs as soft targets.
 
-A person's caption has one word in each place; teachers say which others would have done as well,
-and several of them together are surer than each alone. They read the same words before, and see the
-same view of the picture, as their pupil.
+A person's caption has one word in each place; the teachers' probabilities say which others would
+have done as well. Teachers get the same previous words, and the same augmentation of the picture,
+as the run that is trained.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from show_attend_tell.learning.run import Run, check_words
 
 
 class Teachers:
-    """The best weights of several runs, which must know the same words and features."""
+    """The best weights of several runs with one vocabulary and the same features."""
 
     def __init__(self, folders: Sequence[str], store: FeatureStore, vocabulary: Vocabulary) -> None:
         runs = [Run.open(Path(folder)) for folder in folders]
@@ -28,12 +28,12 @@ class Teachers:
         self.decoders = [run.decoder for run in runs]
 
     @torch.no_grad()
-    def advise(self, features: Tensor, captions: Tensor) -> Tensor:
-        """The mean of their probabilities for each word of captions (batch, steps): (words, K)."""
-        told = captions != PADDING
+    def soft_targets(self, features: Tensor, captions: Tensor) -> Tensor:
+        """The teachers' mean probabilities for each word of captions (batch, steps): (words, K)."""
+        mask = captions != PADDING
         each = (
             torch.nn.functional.linear(
-                decoder.teach(decoder.see(features), captions).readout[told],
+                decoder(decoder.encode(features), captions).readout[mask],
                 *decoder.softmax_layer(),
             ).softmax(1)
             for decoder in self.decoders

@@ -7,7 +7,7 @@ The paper ascends, for each of N samples s̃ of where to look,
 The first term is what `soft_cost` descends with the places held fixed; here are the other two, as
 terms of a loss whose gradient is theirs. All are means over the captions of a batch and their
 samples, so that the weights mean the same for every batch size. With some probability a picture's
-samples are replaced by their expected value α; it is then taught once, not N times.
+samples are replaced by their expected value α; it then counts once, not N times.
 """
 
 from collections.abc import Callable
@@ -17,25 +17,25 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning.model.decoder import Lesson, Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder, DecoderOutput
 from show_attend_tell.learning.objectives.likelihood import Cost, entropy
 from show_attend_tell.learning.recipe import HardSection
 
-KEPT = 0.9  # b_k = 0.9 b_{k−1} + 0.1 log p(y | s̃_k, a)
+DECAY = 0.9  # b_k = 0.9 b_{k−1} + 0.1 log p(y | s̃_k, a)
 
-WordsCost = Callable[[Lesson, Tensor], Cost]  # `soft_cost`, given all but lesson and captions
+WordsCost = Callable[[DecoderOutput, Tensor], Cost]  # `soft_cost` with its options set
 
 
-def glance(alpha: Tensor, rng: torch.Generator) -> Tensor:
-    """Where captions look in a step, s̃_t ~ Multinoulli(α_t), all weight on it: (rows, L)."""
+def sample_place(alpha: Tensor, rng: torch.Generator) -> Tensor:
+    """One-hot weights of a sampled place, s̃_t ~ Multinoulli(α_t): (rows, L)."""
     place = torch.multinomial(alpha.detach(), 1, generator=rng)
     return torch.zeros_like(alpha).scatter_(1, place, 1.0)
 
 
 class Baseline:
-    """What the reward is compared with; it does not depend on the sample that it is taken from.
+    """The baseline b of the reward; it never depends on the sample it is subtracted from.
 
-    The moving average starts from the first mini-batch that it sees; the paper does not say where.
+    The moving average starts from the first mini-batch; the paper does not say where.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Baseline:
     Attributes
     ----------
     average
-        The moving average, which belongs to a run's state; −∞ where nothing was seen yet.
+        The moving average, part of a run's checkpoint; −∞ before the first mini-batch.
     """
 
     def __init__(self, kind: str) -> None:
@@ -53,7 +53,7 @@ class Baseline:
         self.average = torch.tensor(-torch.inf, dtype=torch.double)
 
     def expect(self, rewards: Tensor, mask: Tensor, samples: int) -> Tensor:
-        """The baseline of each reward, from what was seen before; then learn from these.
+        """The baseline of each reward, from earlier mini-batches; then update the average.
 
         rewards, mask: (rows, steps), the mask false behind a caption's end.
         """
@@ -63,12 +63,12 @@ class Baseline:
             return others.view_as(rewards)
         mean = rewards[mask].double().mean()
         before = mean if self.average.isinf() else self.average
-        self.average = KEPT * before + (1 - KEPT) * mean
+        self.average = DECAY * before + (1 - DECAY) * mean
         return before.to(rewards.dtype).where(mask, 0.0)
 
 
 def hard_cost(
-    decoder: Teachable,
+    decoder: CaptionDecoder,
     annotations: Tensor,
     captions: Tensor,
     words_cost: WordsCost,
@@ -77,16 +77,16 @@ def hard_cost(
     rng: torch.Generator,
     dropout: torch.Generator | None = None,
 ) -> Cost:
-    """The cost of a batch. For each picture a coin says if samples or their expected value look.
+    """The cost of a batch; for each picture, chance decides between samples and expected value.
 
     Parameters
     ----------
     annotations, captions
-        (pictures, L, D) and (batch, steps), as `Teachable.teach` takes them.
+        (pictures, L, D) and (batch, steps), as `CaptionDecoder.forward` takes them.
     words_cost
-        What the words cost, however they were looked for.
-    dice, dropout
-        What the coins and places, and what the dropped numbers, are drawn from.
+        The cost of the words, given the decoder's output.
+    rng, dropout
+        Generators for the choices and places, and for dropout.
     """
     pictures = len(annotations)
     is_expected = torch.rand(pictures, generator=rng) < rule.expected_share
@@ -97,7 +97,7 @@ def hard_cost(
             continue
         given = decoder, annotations[some], of_pictures[some].flatten(0, 1), words_cost
         if are_sampled:
-            cost = sampled_cost(*given, partial(glance, rng=rng), baseline, rule, dropout)
+            cost = sampled_cost(*given, partial(sample_place, rng=rng), baseline, rule, dropout)
         else:
             cost = expected_cost(*given, rule, dropout)
         parts.append((int(some.sum()) / pictures, cost))
@@ -105,7 +105,7 @@ def hard_cost(
 
 
 def sampled_cost(
-    decoder: Teachable,
+    decoder: CaptionDecoder,
     annotations: Tensor,
     captions: Tensor,
     words_cost: WordsCost,
@@ -114,35 +114,35 @@ def sampled_cost(
     rule: HardSection,
     dropout: torch.Generator | None = None,
 ) -> Cost:
-    """All terms, with N samples for each caption, which lie side by side as rows."""
+    """All terms, with N samples of each caption in consecutive rows."""
     rows = captions.repeat_interleave(rule.samples, dim=0)
-    lesson = decoder.teach(annotations, rows, dropout, choose)
-    cost = words_cost(lesson, rows)
-    chosen = (lesson.weights * lesson.alphas).sum(2)  # p(s̃_t | …): (rows, T)
-    log_chosen = chosen.where(cost.told, 1.0).log()
-    rewards = _rewards(cost.log_probs, cost.told, rule.reward)
-    advantage = rewards - baseline.expect(rewards, cost.told, rule.samples)
-    reward = torch.where(cost.told, advantage * log_chosen, 0.0).sum() / len(rows)
-    rms = float(advantage[cost.told].square().mean().sqrt())
+    output = decoder(annotations, rows, dropout, choose)
+    cost = words_cost(output, rows)
+    chosen = (output.weights * output.alphas).sum(2)  # p(s̃_t | …): (rows, T)
+    log_chosen = chosen.where(cost.mask, 1.0).log()
+    rewards = _rewards(cost.log_probs, cost.mask, rule.reward)
+    advantage = rewards - baseline.expect(rewards, cost.mask, rule.samples)
+    reward = torch.where(cost.mask, advantage * log_chosen, 0.0).sum() / len(rows)
+    rms = float(advantage[cost.mask].square().mean().sqrt())
     cost = replace(cost, loss=cost.loss - rule.reward_weight * reward, advantage=rms)
-    return _with_entropy(cost, lesson, rule)
+    return _with_entropy(cost, output, rule)
 
 
 def expected_cost(
-    decoder: Teachable,
+    decoder: CaptionDecoder,
     annotations: Tensor,
     captions: Tensor,
     words_cost: WordsCost,
     rule: HardSection,
     dropout: torch.Generator | None = None,
 ) -> Cost:
-    """With α itself in the place of a sample there is no choice to be rewarded."""
-    lesson = decoder.teach(annotations, captions, dropout)
-    return _with_entropy(words_cost(lesson, captions), lesson, rule)
+    """The cost with α in place of a sample: without a choice there is no reward term."""
+    output = decoder(annotations, captions, dropout)
+    return _with_entropy(words_cost(output, captions), output, rule)
 
 
-def _with_entropy(cost: Cost, lesson: Lesson, rule: HardSection) -> Cost:
-    spread = torch.where(cost.told, entropy(lesson.alphas), 0.0).sum() / len(cost.told)
+def _with_entropy(cost: Cost, output: DecoderOutput, rule: HardSection) -> Cost:
+    spread = torch.where(cost.mask, entropy(output.alphas), 0.0).sum() / len(cost.mask)
     return replace(cost, loss=cost.loss - rule.entropy_weight * spread)
 
 
@@ -161,16 +161,16 @@ def _together(parts: list[tuple[float, Cost]]) -> Cost:
         floor=mean("floor"),
         entropy=sum(cost.entropy for cost in costs),
         log_probs=torch.cat([cost.log_probs for cost in costs]),
-        told=torch.cat([cost.told for cost in costs]),
+        mask=torch.cat([cost.mask for cost in costs]),
         advantage=max(cost.advantage for cost in costs),  # of the samples
     )
 
 
 def _rewards(log_probs: Tensor, mask: Tensor, kind: str) -> Tensor:
-    """The reward of each place looked at: (rows, T).
+    """The reward of each sampled place: (rows, T).
 
-    "caption" is the paper's, log p of the whole caption; "rest" leaves out the words before the
-    place was looked at, which it cannot have changed.
+    "caption" is the paper's, log p of the whole caption; "rest" leaves out the earlier words,
+    which the place cannot have changed.
     """
     if kind == "caption":
         rewards = log_probs.sum(1, keepdim=True).expand_as(log_probs)

@@ -1,8 +1,8 @@
 """What training minimises: −log p(y | x) + λ Σ_i (1 − Σ_t α_ti)² (the paper's L_d), per caption.
 
 Both terms are sums over a caption, averaged over the batch, as in the authors' code. Logits of
-(batch × steps × K) are the largest thing in a step, so likelihood and gradient are taken from them
-in place, a block of rows at a time, and they are never kept.
+(batch × steps × K) are the largest array of a step, so likelihood and gradient are computed
+from them in place, a block of rows at a time, and they are never kept.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from show_attend_tell.data.batches import PADDING
-from show_attend_tell.learning.model.decoder import Lesson, Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder, DecoderOutput
 
-ROWS_AT_ONCE = 384  # enough for thick matrix products; 384 × 10,000 logits still fit a large cache
+ROWS_AT_ONCE = 384  # enough for efficient products; 384 × 10,000 logits fit a large cache
 
 
 @dataclass
@@ -30,42 +30,42 @@ class Cost:
     floor: float  # the least value the penalty can take, L (1 − C/L)² per caption
     entropy: float  # of the attention, in nats, summed over the words
     log_probs: Tensor  # (batch, steps): log p of each word, without a gradient; 0 behind the end
-    told: Tensor  # (batch, steps): false behind a caption's end
+    mask: Tensor  # (batch, steps): false behind a caption's end
     advantage: float = 0.0  # hard attention: root mean square of reward less baseline, in nats
-    reward: float = 0.0  # of captions that the model drew, their mean score
+    reward: float = 0.0  # the mean reward of sampled captions
 
 
-class Advice(NamedTuple):
-    """What teachers would tell in the place of each word, and how much of the target it is."""
+class SoftTargets(NamedTuple):
+    """The teachers' probabilities for each word, and their share of the target."""
 
-    probs: Tensor  # (words, K), the words of the first caption first
+    probs: Tensor  # (words, K), caption by caption
     weight: float
 
 
 def soft_cost(
-    decoder: Teachable,
-    lesson: Lesson,
+    decoder: CaptionDecoder,
+    output: DecoderOutput,
     captions: Tensor,
     *,
     double_stochastic: float,
     label_smoothing: float,
-    advice: Advice | None = None,
+    soft_targets: SoftTargets | None = None,
 ) -> Cost:
-    """The cost of words and double stochasticity, all there is for soft attention.
+    """The cost of words and double stochasticity: the whole objective of soft attention.
 
     captions: (batch, steps), padded with PADDING.
     """
-    told = captions != PADDING  # (B, T)
-    rows = told.flatten().nonzero().squeeze(1)
-    readout = lesson.readout.flatten(0, 1)[rows]  # (words, m)
+    mask = captions != PADDING  # (B, T)
+    rows = mask.flatten().nonzero().squeeze(1)
+    readout = output.readout.flatten(0, 1)[rows]  # (words, m)
     targets = captions.flatten()[rows]
     shares = torch.full_like(targets, 1, dtype=readout.dtype) / len(captions)
     smoothed, nats = likelihood(
-        readout, *decoder.softmax_layer(), targets, shares, label_smoothing, advice
+        readout, *decoder.softmax_layer(), targets, shares, label_smoothing, soft_targets
     )
-    penalty, floor = double_stochasticity(lesson.alphas, told)
-    log_probs = readout.new_zeros(told.numel()).index_copy_(0, rows, -nats.detach())
-    spread = (entropy(lesson.alphas.detach()) * told).sum()
+    penalty, floor = double_stochasticity(output.alphas, mask)
+    log_probs = readout.new_zeros(mask.numel()).index_copy_(0, rows, -nats.detach())
+    spread = (entropy(output.alphas.detach()) * mask).sum()
     return Cost(
         loss=smoothed + double_stochastic * penalty,
         nats=float(nats.sum()),
@@ -73,8 +73,8 @@ def soft_cost(
         penalty=float(penalty.detach()),
         floor=floor,
         entropy=float(spread),
-        log_probs=log_probs.view_as(told),
-        told=told,
+        log_probs=log_probs.view_as(mask),
+        mask=mask,
     )
 
 
@@ -83,16 +83,16 @@ def entropy(alphas: Tensor) -> Tensor:
     return -torch.xlogy(alphas, alphas).sum(dim=-1)
 
 
-def double_stochasticity(alphas: Tensor, told: Tensor) -> tuple[Tensor, float]:
-    """Penalty for places looked at more or less than once, mean over captions, and its floor.
+def double_stochasticity(alphas: Tensor, mask: Tensor) -> tuple[Tensor, float]:
+    """The penalty Σ_i (1 − Σ_t α_ti)², mean over captions, and the least value it can take.
 
-    alphas: (batch, steps, L); told: (batch, steps), false behind a caption's end. The weights of a
+    alphas: (batch, steps, L); mask: (batch, steps), false behind a caption's end. The weights of a
     caption of C words sum to C, so the penalty cannot fall below L (1 − C/L)².
     """
     places = alphas.shape[2]
-    coverage = (alphas * told.unsqueeze(2)).sum(dim=1)  # (B, L)
+    coverage = (alphas * mask.unsqueeze(2)).sum(dim=1)  # (B, L)
     penalty = (1 - coverage).square().sum(dim=1).mean()
-    lengths = told.sum(dim=1).to(alphas.dtype)
+    lengths = mask.sum(dim=1).to(alphas.dtype)
     floor = (places * (1 - lengths / places).square()).mean()
     return penalty, float(floor)
 
@@ -104,7 +104,7 @@ def likelihood(
     targets: Tensor,
     shares: Tensor,
     smoothing: float,
-    advice: Advice | None = None,
+    soft_targets: SoftTargets | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Negative log-likelihood of words under softmax(readout Wᵀ + b).
 
@@ -113,11 +113,11 @@ def likelihood(
     readout, weight, bias
         (rows, m), (K, m), (K).
     targets, shares
-        (rows): the words, and how much each counts in the sum.
+        (rows): the words, and the weight of each in the sum.
     smoothing
         ε of label smoothing: this share of the target is spread evenly over all K words.
-    advice
-        Probabilities (rows, K) that take the place of a share of the smoothed target.
+    soft_targets
+        Probabilities (rows, K) that replace a share of the smoothed target.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def likelihood(
         (rows): −log p of each word, without smoothing and without a gradient.
     """
     loss, nats = _Likelihood.apply(  # type: ignore[no-untyped-call]
-        readout, weight, bias, targets, shares, smoothing, advice
+        readout, weight, bias, targets, shares, smoothing, soft_targets
     )
     return loss, nats
 
@@ -142,11 +142,13 @@ class _Likelihood(torch.autograd.Function):
         targets: Tensor,
         shares: Tensor,
         smoothing: float,
-        advice: Advice | None,
+        soft_targets: SoftTargets | None,
     ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad)
-        own = 1 - advice.weight if advice else 1.0  # share of the target that is the word itself
-        gradients = [torch.zeros_like(x) for x in (readout, weight, bias)] if wanted else []
+        needs_gradient = any(ctx.needs_input_grad)
+        own = (
+            1 - soft_targets.weight if soft_targets else 1.0
+        )  # the true word's share of the target
+        gradients = [torch.zeros_like(x) for x in (readout, weight, bias)] if needs_gradient else []
         nats = torch.empty_like(shares)
         loss = readout.new_zeros(())
         for part in _even_parts(len(targets)):
@@ -155,20 +157,20 @@ class _Likelihood(torch.autograd.Function):
             mean = logits.mean(dim=1)
             top = logits.amax(dim=1, keepdim=True)
             right = logits.gather(1, y).squeeze(1)
-            aim = own * ((1 - smoothing) * right + smoothing * mean)
-            if advice:
-                aim += advice.weight * (advice.probs[part] * logits).sum(dim=1)
+            expected = own * ((1 - smoothing) * right + smoothing * mean)
+            if soft_targets:
+                expected += soft_targets.weight * (soft_targets.probs[part] * logits).sum(dim=1)
             p = logits.sub_(top).exp_()  # in place: from here on `logits` is gone
             total = p.sum(dim=1, keepdim=True)
             log_total = (total.log() + top).squeeze(1)
             nats[part] = log_total - right
-            loss += share @ (log_total - aim)
-            if wanted:
+            loss += share @ (log_total - expected)
+            if needs_gradient:
                 share = share.unsqueeze(1)
                 p.mul_(share / total).sub_(share * (own * smoothing / len(bias)))
                 p.scatter_add_(1, y, -own * (1 - smoothing) * share)
-                if advice:
-                    p.addcmul_(advice.probs[part], share, value=-advice.weight)
+                if soft_targets:
+                    p.addcmul_(soft_targets.probs[part], share, value=-soft_targets.weight)
                 torch.mm(p, weight, out=gradients[0][part])
                 gradients[1].addmm_(p.t(), x)
                 gradients[2] += p.sum(dim=0)
@@ -183,7 +185,7 @@ class _Likelihood(torch.autograd.Function):
 
 
 def _even_parts(rows: int) -> list[slice]:
-    """Blocks of at most ROWS_AT_ONCE, none of them thin: thin products are slow."""
+    """Blocks of at most ROWS_AT_ONCE, nearly equal: products of a few rows are slow."""
     blocks = -(-rows // ROWS_AT_ONCE)
     edges = [rows * block // blocks for block in range(blocks + 1)]
     return [slice(*pair) for pair in pairwise(edges)]

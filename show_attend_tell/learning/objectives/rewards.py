@@ -1,16 +1,16 @@
-"""Learning from the scores of drawn captions: self-critical training (Rennie et al. 2017).
+"""Self-critical training: learning from the scores of sampled captions (Rennie et al. 2017).
 
-The paper's objective is the likelihood of what people said. Here some or all of it gives way to the
-expected score r of what the model says itself, whose gradient is estimated, for N captions w̃ drawn
-from it, by
+The paper's objective is the likelihood of people's captions. Here the expected score r of the
+model's own captions replaces some or all of it. Its gradient is estimated from N sampled
+captions w̃ by
 
     ∂ E[r] ≈ 1/N Σ (r(w̃) − b) ∂ log p(w̃ | a).
 
-The end is a word like any other for the scores: what stops in the middle lacks the n-grams that
-close the references, so that captions do not learn to end in "in a".
+The scores count the end as a word: a caption that stops in the middle lacks the n-grams that close
+the references, so the model does not learn to end in "in a".
 
-Captions are drawn without dropout and taught with it, as all captions are; without dropout the
-estimator's mean is the gradient itself.
+Captions are sampled without dropout and trained on with it, as all captions are; without dropout
+the estimator is unbiased.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,25 +21,25 @@ from torch import Tensor
 
 from show_attend_tell.data.batches import PADDING
 from show_attend_tell.data.vocabulary import Vocabulary, tokenise
-from show_attend_tell.learning.model.decoder import State, Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder, State
 from show_attend_tell.learning.objectives.likelihood import Cost, likelihood
 from show_attend_tell.learning.recipe import RewardSection
 from show_attend_tell.scoring.metrics.bleu import bleu_rows, smoothed_bleu
 from show_attend_tell.scoring.metrics.cider import DocumentFrequencies, cider_rows
 
-Judge = Callable[[Tensor], Tensor]  # captions (rows, steps) → rewards (rows,)
+RewardFunction = Callable[[Tensor], Tensor]  # captions (rows, steps) → rewards (rows,)
 
 
 class CaptionReward:
-    """What captions are worth: CIDEr-D and smoothed BLEU-4 against their pictures' references.
+    """The reward of captions: CIDEr-D and smoothed BLEU-4 against their pictures' references.
 
-    References keep the words that the vocabulary has not, so the unknown word is never right.
+    References keep words outside the vocabulary, so the unknown word never matches.
 
     Parameters
     ----------
     references
-        What people said of each training picture, by its row of the store. How rare an n-gram is,
-        is counted here.
+        People's captions of each training picture, by its row of the store. They also give the
+        document frequencies.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CaptionReward:
         self.frequencies = DocumentFrequencies.of(self.references.values(), "train")
 
     def __call__(self, rows: Sequence[int], captions: Tensor) -> Tensor:
-        """Rewards (captions,) of captions (captions, steps), those of a row side by side."""
+        """Rewards (captions,) of captions (captions, steps), grouped by row."""
         texts = [
             " ".join(self.words[word] for word in caption if word != PADDING)
             for caption in captions.tolist()
@@ -73,14 +73,14 @@ class CaptionReward:
 
 
 @torch.no_grad()
-def draw_captions(
-    decoder: Teachable,
+def sample_captions(
+    decoder: CaptionDecoder,
     annotations: Tensor,
     of_each: int,
     max_words: int,
     rng: torch.Generator,
 ) -> Tensor:
-    """Captions as the decoder draws them itself, those of a picture side by side.
+    """Captions sampled from the decoder, grouped by picture.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def draw_captions(
     of_each
         Captions of each picture.
     max_words
-        A caption that has not ended by then is cut, without an end word.
-    dice
-        What the words are drawn with.
+        Longer captions are cut, without an end word.
+    rng
+        The generator of the samples.
 
     Returns
     -------
@@ -100,14 +100,14 @@ def draw_captions(
     places, state = decoder.start(annotations)
     state = State(*(part.repeat_interleave(of_each, dim=0) for part in state))
     words = torch.full((len(state.h),), decoder.words)
-    is_told = torch.zeros_like(words, dtype=torch.bool)
+    ended = torch.zeros_like(words, dtype=torch.bool)
     captions: list[Tensor] = []
-    while len(captions) < max_words and not is_told.all():
+    while len(captions) < max_words and not ended.all():
         alpha, gate = decoder.look(places, state)
         state, logits = decoder.advance(places, state, alpha, gate, words)
         words = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
-        captions.append(words.masked_fill(is_told, PADDING))
-        is_told |= words == Vocabulary.END
+        captions.append(words.masked_fill(ended, PADDING))
+        ended |= words == Vocabulary.END
     return torch.stack(captions, 1)
 
 
@@ -118,18 +118,18 @@ def advantages(rewards: Tensor, samples: int) -> Tensor:
     return (of_picture - others).flatten()
 
 
-def caption_loss(
-    decoder: Teachable,
+def reinforce_loss(
+    decoder: CaptionDecoder,
     annotations: Tensor,
     captions: Tensor,
     advantage: Tensor,
     dropout: torch.Generator | None = None,
 ) -> Tensor:
-    """−advantage · log p of whole captions, the mean over them.
+    """The mean of −advantage · log p over whole captions.
 
     captions: (rows, steps); advantage: (rows,).
     """
-    readout = decoder.teach(annotations, captions, dropout).readout
+    readout = decoder(annotations, captions, dropout).readout
     row, step = (captions != PADDING).nonzero(as_tuple=True)
     shares = advantage.to(readout.dtype)[row] / len(captions)
     loss, _ = likelihood(
@@ -140,31 +140,31 @@ def caption_loss(
 
 def rewarded_cost(
     cost: Cost,
-    decoder: Teachable,
+    decoder: CaptionDecoder,
     annotations: Tensor,
-    judge: Judge,
+    reward: RewardFunction,
     rule: RewardSection,
     max_words: int,
     rng: torch.Generator,
     dropout: torch.Generator | None = None,
 ) -> Cost:
-    """Give a share of the objective to the rewards of drawn captions.
+    """A cost in which the rewards of sampled captions replace a share of the likelihood.
 
     Parameters
     ----------
     cost
-        Of the true captions: the rest of the objective.
+        Of people's captions: the rest of the objective.
     annotations
         (pictures, L, D).
-    judge
-        What captions of these pictures are worth, any number for each.
-    dice, dropout
-        What the words, and what the dropped numbers, are drawn from.
+    reward
+        Scores captions of these pictures; any number of captions per picture.
+    rng, dropout
+        Generators for the words and for dropout.
     """
-    captions = draw_captions(decoder, annotations, rule.samples, max_words, rng)
-    rewards = judge(captions)
+    captions = sample_captions(decoder, annotations, rule.samples, max_words, rng)
+    rewards = reward(captions)
     advantage = advantages(rewards, rule.samples)
-    loss = caption_loss(decoder, annotations, captions, advantage, dropout)
+    loss = reinforce_loss(decoder, annotations, captions, advantage, dropout)
     return replace(
         cost,
         loss=rule.weight * loss + (1 - rule.weight) * cost.loss,

@@ -49,10 +49,10 @@ def look_at_boxes(
         if Path(example.id).name not in pictures:
             continue
         picture = pictures[Path(example.id).name]
-        annotations = run.decoder.see(torch.from_numpy(store.read([row])))
+        annotations = run.decoder.encode(torch.from_numpy(store.read([row])))
         for caption in picture["captions"]:
             ids = torch.tensor([run.vocabulary.encode(caption["text"])])
-            lesson = run.decoder.teach(annotations, ids)
+            lesson = run.decoder(annotations, ids)
             weights = lesson.alphas[0].double().numpy()  # (words and end, L)
             spoken = tokenise(caption["text"], punctuation=run.vocabulary.punctuation)
             gates = lesson.gates[0].double().numpy()

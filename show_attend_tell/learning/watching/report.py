@@ -44,7 +44,6 @@ from show_attend_tell.scoring.analysis.usage import compare_words
 from show_attend_tell.scoring.measure import PROTOCOLS
 from show_attend_tell.scoring.report import choose_metrics
 from show_attend_tell.scoring.score import score_measured
-from show_attend_tell.side_by_side import side_by_side
 
 # Called with the name of a stage and its size; gives what is called with the progress made.
 Stage: TypeAlias = Callable[[str, int], Callable[[int], None]]
@@ -205,7 +204,7 @@ def _pictured(
     advance = stage("reading pictures", len(some))
     gallery: list[Entry] = []
     characters = missing = 0
-    thumbnails = side_by_side(
+    thumbnails = parallel_map(
         lambda entry: _thumbnail(path_of(entry)), some, threads=os.cpu_count() or 1
     )
     for entry, thumbnail in zip(some, thumbnails, strict=True):
@@ -271,7 +270,7 @@ def next_words(
     for batch in epoch_batches(lengths, CAPTIONS_AT_ONCE, (0,), order="random"):
         features = torch.from_numpy(store.read([captions[i][0] for i in batch]))
         targets = torch.tensor([captions[i][1] for i in batch])  # (B, T)
-        lesson = run.decoder.teach(run.decoder.see(features), targets)
+        lesson = run.decoder(run.decoder.encode(features), targets)
         logits = linear(lesson.readout, *run.decoder.softmax_layer())  # (B, T, K)
         top, word = logits.max(dim=2)
         sure += (top - logits.logsumexp(dim=2)).exp().flatten().tolist()

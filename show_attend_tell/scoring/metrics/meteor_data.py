@@ -20,7 +20,7 @@ import numpy as np
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write, sha256_of
-from show_attend_tell.private import kept_folder
+from show_attend_tell.private import cache_folder
 
 # The paraphrases of a phrase, each with its place among them, by their first word.
 ByFirstWord = dict[str, list[tuple[int, list[str]]]]
@@ -157,7 +157,7 @@ def find_index(table: Path) -> Path:
     The folder is named after the table's checksum and appears complete or not at all: two
     processes that begin together both make it, and the second finds it there.
     """
-    index = kept_folder() / f"meteor-paraphrases-{INDEX_FORMAT}-{sha256_of(table)[:16]}"
+    index = cache_folder() / f"meteor-paraphrases-{INDEX_FORMAT}-{sha256_of(table)[:16]}"
     if _is_whole(index):
         return index
     try:
