@@ -20,7 +20,7 @@ from show_attend_tell.captioning.search import Search, decode
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.export.folder import round_matrices
+from show_attend_tell.learning.export.graphs import round_matrices
 from show_attend_tell.learning.model.adapter import TorchModel
 from show_attend_tell.learning.run import Run
 

@@ -21,8 +21,8 @@ import torch
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.data.pictures import frame, open_picture
 from show_attend_tell.learning.encoders import make_encoder
+from show_attend_tell.learning.encoders.graph import encoder_function
 from show_attend_tell.learning.encoders.prepare import Preparation
-from show_attend_tell.learning.export.folder import encoder_function
 
 
 def best_rate(

@@ -20,11 +20,8 @@ from show_attend_tell.files import write_json
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.evaluate import caption_rows, evaluate, write_evaluation
 from show_attend_tell.learning.export.card import headline_scores, write_card
-from show_attend_tell.learning.export.folder import (
-    decoder_graphs,
-    export_model,
-    round_matrices,
-)
+from show_attend_tell.learning.export.folder import export_model
+from show_attend_tell.learning.export.graphs import decoder_graphs, round_matrices
 from show_attend_tell.learning.model.adapter import TorchModel
 from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.run import Run

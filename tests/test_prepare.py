@@ -23,8 +23,8 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import Dataset, Example, load_dataset
 from show_attend_tell.errors import UserError
 from show_attend_tell.learning.encoders import Encoder, make_encoder, prepare
+from show_attend_tell.learning.encoders.graph import encoder_function
 from show_attend_tell.learning.encoders.prepare import Encode, Pixels, Preparation, read_pixels
-from show_attend_tell.learning.export.folder import encoder_function
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNT = 12  # a batch of 8 and a batch of 4

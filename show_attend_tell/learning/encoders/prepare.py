@@ -26,7 +26,7 @@ from show_attend_tell.data.pictures import Preprocessing, augment, open_picture
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import readable_size, write_json
 from show_attend_tell.learning.encoders import Encoder
-from show_attend_tell.learning.export.folder import encoder_function
+from show_attend_tell.learning.encoders.graph import encoder_function
 from show_attend_tell.parallel import parallel_map
 
 BATCH = 8  # larger batches gain nothing on a CPU and cost memory
