@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: write beside, flush, rename; and files held alone."""
+"""Files that are whole or absent: write beside, flush, rename; reading; and the lock of a run."""
 
 import contextlib
 import errno
@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import stat
 import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -27,7 +26,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Give `path` the content that `write` puts into the stream, or leave it as it was.
 
     A crash at any moment leaves the old file or the new one, and at worst a `.part` file beside it,
-    which the next one to write `path` removes. Of several at once the last one's content stays.
+    which the next write of `path` removes. Of several writers at once the last one wins.
     """
     _remove_leftovers(path)
     part = None
@@ -39,7 +38,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-            if _RENAMES_OPEN_FILES:  # while it is locked, so that nobody takes it for a leftover
+            if (
+                _RENAMES_OPEN_FILES
+            ):  # while it is locked, so that no writer removes it as a leftover
                 part.replace(path)
         if not _RENAMES_OPEN_FILES:
             part.replace(path)
@@ -54,7 +55,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def make_room(path: Path) -> None:
-    """Say now, before long work, if the file that it ends in cannot be written; make its folder."""
+    """Make the folder of a file, and raise now, before long work, if it cannot be written."""
     try:
         with contextlib.suppress(FileNotFoundError):
             if S_ISDIR(path.stat().st_mode):
@@ -68,38 +69,38 @@ def make_room(path: Path) -> None:
 
 
 def _new_part(path: Path) -> BinaryIO:
-    """A new file beside `path`, of a name that nobody else has, locked as long as it is open."""
+    """A new file beside `path` with a unique name, locked while it is open."""
     while True:
         stream = path.with_name(f"{path.name[:_SHORT]}.{token_hex(4)}.part").open("xb")
         try:
             is_ours = try_lock(stream.fileno())
-        except OSError:  # there are no locks here, so nobody removes it either
+        except OSError:  # without locks nobody removes it either
             return stream
-        # Another writer may have come between, taking it for a leftover.
+        # Another writer may have removed it in between, as a leftover.
         if is_ours and Path(stream.name).exists():
             return stream
         stream.close()
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove parts that killed processes left of a file: those that nobody holds."""
-    if not _RENAMES_OPEN_FILES:  # a part that is whole is not held for a moment, and would be lost
+    """Remove the parts of a file that killed processes left: those without a lock."""
+    if not _RENAMES_OPEN_FILES:  # a finished part is unlocked for a moment, and would be lost
         return
     name = re.compile(re.escape(path.name[:_SHORT]) + r"\.[0-9a-f]{8}\.part")
-    with contextlib.suppress(OSError):  # who may not remove them may still write
+    with contextlib.suppress(OSError):  # without the right to remove them one may still write
         for found in [one.name for one in os.scandir(path.parent) if name.fullmatch(one.name)]:
             with (path.parent / found).open("rb") as stream:
                 if try_lock(stream.fileno()):
                     (path.parent / found).unlink()
 
 
-def must_be_file(path: Path) -> Path:
-    """Give the path back, unless a folder, pipe or device is there: a pipe is waited for forever.
+def regular_file(path: Path) -> Path:
+    """The path itself, unless it is a folder, pipe or device: reading a pipe could wait forever.
 
     Raises
     ------
     OSError
-        As the system's own calls do; whoever reads the file says what to do.
+        As opening a file does; the caller says what to do.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "a folder, pipe or device is where a file should be")
@@ -112,10 +113,10 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     Parameters
     ----------
     remedy
-        What to do about a damaged file, said to a person.
+        What the user should do about a damaged file.
     """
     try:
-        value = json.loads(must_be_file(path).read_bytes())
+        value = json.loads(regular_file(path).read_bytes())
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
@@ -148,14 +149,14 @@ def write_json_lines(path: Path, values: Iterable[Any]) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
-    """Turn a failed write into a sentence with a remedy."""
+    """The error of a failed write, with its remedy."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError("disk.full", f"{path}: the disk is full; free some space and try again")
     return UserError("disk.unwritable", f"{path}: cannot be written ({error.strerror or error})")
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether both names are of one file that is there."""
+    """Whether both names are of one existing file."""
     try:
         return one.samefile(other)
     except (OSError, ValueError):  # not there, or a name that no disk can hold
@@ -163,7 +164,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def readable_size(size_bytes: float) -> str:
-    """A size as a person says it.
+    """A size in kB, MB or GB.
 
     >>> readable_size(1000), readable_size(31_457_280), readable_size(7.5e9)
     ('1 kB', '31 MB', '7.5 GB')
@@ -173,13 +174,13 @@ def readable_size(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:.0f} MB" if size_bytes < 1e9 else f"{size_bytes / 1e9:.1f} GB"
 
 
-def read_regular(path: Path, most: int, code: str) -> bytes:
-    """The content of a regular file of at most so many bytes: no pipe is waited for.
+def read_limited(path: Path, most: int, code: str) -> bytes:
+    """The content of a file from elsewhere, which may be of any size: at most so many bytes.
 
     Parameters
     ----------
     code
-        What the code of an error begins with, as `model` in `model.damaged`.
+        The first part of error codes: `model` in `model.damaged`.
 
     Raises
     ------
@@ -187,10 +188,7 @@ def read_regular(path: Path, most: int, code: str) -> bytes:
         `.missing`, `.unreadable` or `.damaged` (larger than it can be).
     """
     try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode):
-            raise UserError(f"{code}.unreadable", f"{path}: is not a regular file; copy it again")
-        if facts.st_size <= most:
+        if regular_file(path).stat().st_size <= most:
             with path.open("rb") as stream:
                 content = stream.read(most + 1)
             if len(content) <= most:
@@ -198,11 +196,11 @@ def read_regular(path: Path, most: int, code: str) -> bytes:
     except FileNotFoundError as error:
         raise UserError(f"{code}.missing", f"{path}: there is no such file") from error
     except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})"
+        problem = f"cannot be read ({error.strerror or error}); copy it again"
         raise UserError(f"{code}.unreadable", f"{path}: {problem}") from error
     raise UserError(
         f"{code}.damaged",
-        f"{path}: larger than the {most:,} bytes that such a file can have; copy it again",
+        f"{path}: expected at most {most:,} bytes, found more; copy it again",
     )
 
 
@@ -216,7 +214,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _flush_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # folders cannot be opened there; the rename itself is kept
+    if sys.platform == "win32":  # folders cannot be opened there; renames are kept anyway
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -229,7 +227,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(handle: int) -> bool:
-        """Hold an open file alone until it is closed; False if somebody else does."""
+        """Lock an open file until it is closed; False if another process holds the lock."""
         # Windows locks bytes and keeps others from reading them: take one far beyond the text.
         os.lseek(handle, 1 << 30, os.SEEK_SET)
         try:
@@ -244,7 +242,7 @@ else:
     import fcntl
 
     def try_lock(handle: int) -> bool:
-        """Hold an open file alone until it is closed; False if somebody else does."""
+        """Lock an open file until it is closed; False if another process holds the lock."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -253,10 +251,10 @@ else:
 
 
 class RunLock:
-    """Keeps a second trainer out of a run folder; the operating system lifts it when we die.
+    """Keeps a second trainer out of a run folder, until the process ends in whatever way.
 
-    The file `lock` says who holds it. Its text is for people: the lock itself is the system's, so
-    what a killed trainer left behind is taken over.
+    The text of the file `lock` names the holder, for people. The lock itself is the operating
+    system's, so a file left by a killed trainer does not block.
 
     Examples
     --------
@@ -280,7 +278,7 @@ class RunLock:
                 holder = os.read(self._handle, 1000).decode(errors="replace").strip()
                 raise UserError(
                     "run.locked",
-                    f"{self.path.parent}: another trainer is at work here ({holder}); "
+                    f"{self.path.parent}: another trainer is running here ({holder}); "
                     "wait for it, stop it, or train into another folder",
                 )
             os.ftruncate(self._handle, 0)
@@ -300,5 +298,5 @@ class RunLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the lock back; the file stays: removing it would race with the next taker."""
+        """Release the lock; the file stays: removing it would race with the next trainer."""
         os.close(self._handle)

@@ -151,8 +151,8 @@ def _not_expected(errors: Sequence[ErrorDetails]) -> str:
     field, found = "".join(steps).removeprefix("."), short(worst["input"])
     if worst["type"] == "missing":
         return f"{field} is missing in {found}"
-    wanted = _WANTED.get(worst["type"], "something else")
-    return (f"{field} should be {wanted}" if field else f"expected {wanted}") + f", found {found}"
+    wanted = _WANTED.get(worst["type"], "another value")
+    return f"{field}: expected {wanted}, found {found}".removeprefix(": ")
 
 
 def check_length(caption: str, where: str) -> None:

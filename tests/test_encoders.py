@@ -139,18 +139,18 @@ def test_joined_encoders_put_their_vectors_of_a_place_into_one() -> None:
 
 
 def test_encoders_of_other_pixels_or_grids_are_not_joined() -> None:
-    with pytest.raises(UserError, match="the same grid of the same pixels"):
+    with pytest.raises(UserError, match="expected encoders with the same grid and preprocessing"):
         make_encoder("efficientnet-lite0+vgg16", weights="random")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
 def test_pixels_that_are_not_bytes_are_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(TypeError, match=f"takes uint8 pixels .* not {dtype}"):
+    with pytest.raises(TypeError, match=f"expected uint8 pixels .* found {dtype}"):
         random_encoder("efficientnet-lite0")(noise(1, 64).to(dtype))
 
 
 def test_pixels_with_the_channels_first_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"\(batch, 64, 64, 3\), not \(1, 3, 64, 64\)"):
+    with pytest.raises(ValueError, match=r"\(batch, 64, 64, 3\), found \(1, 3, 64, 64\)"):
         random_encoder("efficientnet-lite0")(noise(1, 64).permute(0, 3, 1, 2))
 
 
@@ -284,10 +284,10 @@ def nest(tensors: dict[str, Any]) -> None:
     ("damage", "message"),
     [
         (drop, "efficientnet-lite0: _blocks.3._project_conv.weight is missing"),
-        (reshape, r"_conv_stem.weight is \(32, 3, 5, 5\), not \(32, 3, 3, 3\)"),
+        (reshape, r"_conv_stem.weight: expected \(32, 3, 3, 3\), found \(32, 3, 5, 5\)"),
         (add, "_blocks.0._se_reduce.weight is unexpected"),
-        (spoil, "_bn0.bias holds values that are not finite floats"),
-        (quantise, "_bn0.bias holds values that are not finite floats"),
+        (spoil, "_bn0.bias: expected finite floats"),
+        (quantise, "_bn0.bias: expected finite floats"),
         (nest, r"not a table of tensors by name; save the model's state_dict\(\)"),
     ],
 )
@@ -496,13 +496,22 @@ def test_the_header_of_a_file_gives_mean_and_std(
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ({"input": "BGR"}, "its header says input BGR; convert the first kernel to RGB"),
-        ({"mean_255": "[1, 2]"}, r"mean_255 in its header must be three numbers, not '\[1, 2\]'"),
-        ({"mean_01": "[0, 0, 0]"}, "std_01 in its header must be three numbers, not ''"),
-        ({"mean_255": "grey"}, "mean_255 in its header must be three numbers, not 'grey'"),
-        ({"mean_255": "[1, 2, NaN]"}, "mean_255 in its header must be three numbers, not"),
-        ({"mean_255": "[1, 2, 1e999]"}, "mean_255 in its header must be three numbers, not"),
-        ({"mean_01": "[0, 0, 0]", "std_01": "[1, 0, 1]"}, "std_01 in its header must be above 0"),
+        (
+            {"input": "BGR"},
+            "input in its header: expected RGB, found BGR; convert the first kernel",
+        ),
+        (
+            {"mean_255": "[1, 2]"},
+            r"mean_255 in its header: expected three numbers, found '\[1, 2\]'",
+        ),
+        ({"mean_01": "[0, 0, 0]"}, "std_01 in its header: expected three numbers, found ''"),
+        ({"mean_255": "grey"}, "mean_255 in its header: expected three numbers, found 'grey'"),
+        ({"mean_255": "[1, 2, NaN]"}, "mean_255 in its header: expected three numbers, found"),
+        ({"mean_255": "[1, 2, 1e999]"}, "mean_255 in its header: expected three numbers, found"),
+        (
+            {"mean_01": "[0, 0, 0]", "std_01": "[1, 0, 1]"},
+            "std_01 in its header: expected numbers above 0",
+        ),
     ],
 )
 def test_a_header_that_cannot_be_followed_is_refused(
@@ -555,8 +564,12 @@ def test_a_caffe_like_vgg_that_says_so_is_taken(tmp_path: Path) -> None:
             "request.grid",
             "grid of 14 × 14 at 256 pixels, only 8 × 8 or 16 × 16",
         ),
-        ({"name": "vgg16", "size": 16}, "request.size", "16 pixels is too small"),
-        ({"name": "vgg16", "size": 10**9}, "request.size", "pixels is too large: 4,096 at most"),
+        (
+            {"name": "vgg16", "size": 16},
+            "request.size",
+            "size is 16; it must be a whole number from 32 to 4,096",
+        ),
+        ({"name": "vgg16", "size": 10**9}, "request.size", "size is 1000000000; it must be"),
         ({"name": "vgg16", "weights": "random:x"}, "request.weights", "must be a whole number"),
         ({"name": "vgg16", "weights": "download"}, "request.weights", "only timm and torchvision"),
     ],

@@ -363,7 +363,7 @@ def test_an_index_that_names_other_rows_than_there_are_is_refused_at_once(
     path.write_bytes(edited_index(augmentations=augmentations)(path.read_bytes()))
     begin = time.process_time()
     with pytest.raises(
-        UserError, match=r"features\.f16: [\d,]+ bytes instead of|index\.json: .*augmentations"
+        UserError, match=r"features\.f16: expected [\d,]+ bytes|index\.json: .*augmentations"
     ) as caught:
         FeatureStore.open(full.folder)
     assert time.process_time() - begin < 1
@@ -373,6 +373,21 @@ def test_an_index_that_names_other_rows_than_there_are_is_refused_at_once(
 def test_a_folder_without_an_index_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a feature store; `sat prepare") as caught:
         FeatureStore.open(tmp_path)
+    assert caught.value.code == "data.store"
+
+
+@pytest.mark.parametrize(("former", "key"), [("views", "augmentations"), ("tuned", "fine_tuned")])
+def test_a_store_of_an_earlier_version_must_be_prepared_again(
+    former: str, key: str, full: FeatureStore
+) -> None:
+    path = full.folder / "index.json"
+    facts = json.loads(path.read_text())
+    facts[former] = facts.pop(key)
+    path.write_text(json.dumps(facts))
+    with pytest.raises(
+        UserError, match=f"earlier version .* names '{former}'.*run `sat prepare` again"
+    ) as caught:
+        FeatureStore.open(full.folder)
     assert caught.value.code == "data.store"
 
 
@@ -402,7 +417,7 @@ def test_a_store_of_another_kind_is_refused_and_left_alone(
     change: dict[str, Any], full: FeatureStore
 ) -> None:
     (name,) = change
-    with pytest.raises(UserError, match=rf"another kind \({name} is .*another folder") as caught:
+    with pytest.raises(UserError, match=rf"expected {name} .*, found .*another folder") as caught:
         FeatureStore.create(full.folder, index_of(EXAMPLES, **change), EXAMPLES)
     assert caught.value.code == "data.store"
     assert np.array_equal(full.read(list(ROWS)), VALUES.astype(np.float32))

@@ -478,9 +478,19 @@ BAD: list[tuple[str, Files, str, str]] = [
         "data.row",
         "line 1: not UTF-8",
     ),
-    ("no tab", tokens_with("a.jpg#1 x"), "data.row", "line 2: found 'a.jpg#1 x'"),
-    ("caption number is a letter", tokens_with("a.jpg#x\ty"), "data.row", "line 2: found"),
-    ("no caption number", tokens_with("a.jpg\ty"), "data.row", "line 2: found"),
+    (
+        "no tab",
+        tokens_with("a.jpg#1 x"),
+        "data.row",
+        "line 2: expected name.jpg#number, a tab and the caption, found 'a.jpg#1 x'",
+    ),
+    (
+        "caption number is a letter",
+        tokens_with("a.jpg#x\ty"),
+        "data.row",
+        "line 2: expected name.jpg#number",
+    ),
+    ("no caption number", tokens_with("a.jpg\ty"), "data.row", "line 2: expected name.jpg#number"),
     (
         "unknown column names",
         {"captions.csv": "a,b\n1,2\n"},
@@ -652,7 +662,11 @@ WRONG_REQUESTS: list[tuple[dict[str, Any], str, str]] = [
     ({"layout": "flick8k"}, "request.layout", "did you mean flickr8k?"),
     ({"layout": "zzz"}, "request.layout", "known are flickr8k, flickr30k, coco, karpathy, folder"),
     ({"layout": "flickr30k"}, "data.missing", "results_20130124.token"),
-    ({"captions_per_picture": 0}, "request.bad", "at least 1, not 0"),
+    (
+        {"captions_per_picture": 0},
+        "request.bad",
+        "captions_per_picture is 0; it must be a whole number 1 or more",
+    ),
     ({"pictures": Path("nowhere")}, "data.missing", "nowhere"),
 ]
 

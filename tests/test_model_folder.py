@@ -293,14 +293,14 @@ def test_a_named_pipe_is_not_waited_for(name: str, folder: Path) -> None:
     os.mkfifo(folder / name)
     error = refusal(folder)
     assert error.code == "model.unreadable"
-    assert f"{name}: is not a regular file" in str(error)
+    assert f"{name}: cannot be read (a folder, pipe or device" in str(error)
 
 
 @pytest.mark.parametrize("name", ["model.json", "look.onnx"])
 def test_a_folder_in_a_files_place_is_refused(name: str, folder: Path) -> None:
     (folder / name).unlink()
     (folder / name).mkdir()
-    assert "is not a regular file" in str(refusal(folder))
+    assert "cannot be read (a folder, pipe or device" in str(refusal(folder))
 
 
 @pytest.mark.parametrize("name", ["model.json", "look.onnx"])

@@ -330,7 +330,7 @@ def test_the_largest_number_that_float16_holds_is_kept(
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        ({"weights": "random:1"}, "weights_hash is random-seed-0, asked for random-seed-1"),
+        ({"weights": "random:1"}, "expected weights_hash random-seed-1, found random-seed-0"),
         ({"size": 96}, "preprocessing"),
     ],
     ids=["weights", "size"],

@@ -106,12 +106,12 @@ MISTAKES = [
     (
         "captions.jsonl",
         '{"picture": "a", "caption": null}',
-        ", line 1: caption should be text, found None; write lines such as {",
+        ", line 1: caption: expected text, found None; write lines such as {",
     ),
     (
         "captions.jsonl",
         '{"picture": "a", "caption": ["b", {}]}',
-        ", line 1: caption[1] should be text, found {}; write lines such as {",
+        ", line 1: caption[1]: expected text, found {}; write lines such as {",
     ),
     ("captions.jsonl", '{"picture": a}', ", line 1, column 13: not JSON (no value where one"),
     ("captions.jsonl", "{'picture': 1}", ", line 1, column 2: not JSON (a name that is not text)"),
@@ -129,18 +129,18 @@ MISTAKES = [
     ),
     (KARPATHY, "", ", line 1, column 0: not JSON (it is empty); the file may be cut off"),
     (KARPATHY, "[]", ": expected an object, found []; write "),
-    (KARPATHY, '{"images": {}}', ": images should be a list, found {}; write "),
-    (KARPATHY, '{"images": [0]}', ": images[0] should be an object, found 0; write "),
+    (KARPATHY, '{"images": {}}', ": images: expected a list, found {}; write "),
+    (KARPATHY, '{"images": [0]}', ": images[0]: expected an object, found 0; write "),
     (
         KARPATHY,
         '{"images": [{"filename": "a", "split": "train", "sentences": [{"raw": 1}]}]}',
-        ": images[0].sentences[0].raw should be text, found 1; write ",
+        ": images[0].sentences[0].raw: expected text, found 1; write ",
     ),
     (COCO, '{"images": []}', ": annotations is missing in {'images': []}; write "),
     (
         COCO,
         '{"images": [{"id": null, "file_name": "a"}], "annotations": []}',
-        ": images[0].id should be text, found None; write ",
+        ": images[0].id: expected text, found None; write ",
     ),
     (
         "captions.csv",
@@ -179,7 +179,7 @@ def test_a_mistake_of_another_kind_is_described_too(tmp_path: Path) -> None:
         number: int = Field(gt=3)
 
     for content in (b'{"number": 1}', b'{"number": "x"}'):
-        with pytest.raises(UserError, match="number should be something else, found"):
+        with pytest.raises(UserError, match="number: expected another value, found"):
             rows.parse(Other, content, tmp_path)
 
 

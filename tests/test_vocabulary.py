@@ -93,7 +93,7 @@ def test_minimum_count_leaves_out_rarer_words() -> None:
 
 
 def test_size_without_room_for_the_special_words_is_refused() -> None:
-    with pytest.raises(UserError, match="no room") as caught:
+    with pytest.raises(UserError, match="vocabulary size is 1; it must be 2 or more") as caught:
         Vocabulary.build(["a"], size=1)
     assert caught.value.code == "request.vocabulary"
 
@@ -157,8 +157,8 @@ BAD_FILES = [
     (b"", "line 1: expected"),
     (b"a\nb\n", "line 1: expected"),
     (HEADER.replace(" 1,", " 2,").encode() + b"<end>\n<unk>\n", "format 2 is newer"),
-    (HEADER.encode(), "must be <end> and <unk>"),
-    (HEADER.encode() + b"<unk>\n<end>\na\n", "must be <end> and <unk>"),
+    (HEADER.encode(), "line 2: expected <end>, then <unk>, found"),
+    (HEADER.encode() + b"<unk>\n<end>\na\n", "line 2: expected <end>, then <unk>, found"),
     (HEADER.encode() + b"<end>\n<unk>\na\n\nb\n", "line 5: expected one word, found ''"),
     (HEADER.encode() + b"<end>\n<unk>\nred dog\n", "line 4: expected one word, found 'red dog'"),
     (HEADER.encode() + b"<end>\n<unk>\na\nb\na\n", "line 6: 'a' is already on line 4"),

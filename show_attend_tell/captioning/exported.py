@@ -26,7 +26,7 @@ from show_attend_tell.data.pictures import MOST_BYTES as PICTURE_BYTES
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary, faulty_word
 from show_attend_tell.errors import UserError, printable, whole_number
-from show_attend_tell.files import read_regular, write_json
+from show_attend_tell.files import read_limited, write_json
 
 # Here again, since the switch in `private` is too late where a program imported ONNX Runtime before
 # us, and builds for Windows components do not read it.
@@ -248,7 +248,7 @@ def read_facts(folder: Path) -> ModelFacts:
     """
     path = folder / "model.json"
     try:
-        content = read_regular(path, MOST_BYTES, "model")
+        content = read_limited(path, MOST_BYTES, "model")
     except UserError as error:
         if error.code != "model.missing":
             raise
@@ -399,7 +399,7 @@ def _verified(folder: Path, name: str, facts: ModelFacts, most: int) -> bytes:
     """The content of a file of the folder, which is the one that model.json names."""
     path = folder / name
     try:
-        content = read_regular(path, most, "model")
+        content = read_limited(path, most, "model")
     except UserError as error:
         if error.code != "model.missing":
             raise

@@ -24,9 +24,10 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from show_attend_tell.data.layouts import Example
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, must_be_file, read_object, write_bytes, write_text
+from show_attend_tell.files import cannot_write, read_object, regular_file, write_bytes, write_text
 
 FORMAT: Literal[1] = 1
+FORMER_KEYS = {"views", "tuned"}  # of an index, before the first release
 
 
 class StoreIndex(BaseModel):
@@ -42,9 +43,7 @@ class StoreIndex(BaseModel):
     depth: PositiveInt
     layout: str
     examples_hash: str
-    augmentations: PositiveInt = (
-        1  # of each training picture; 1: only the one that captions are told from
-    )
+    augmentations: PositiveInt = 1  # of a training picture, the unchanged one among them
     fine_tuned: NonNegativeInt = 0  # last stages of the encoder that are left for a run to learn
     # Places and depth of the map in front of those stages, which then is what the rows hold.
     below: tuple[PositiveInt, PositiveInt] | None = None
@@ -95,7 +94,7 @@ class FeatureStore:
     def open(cls, folder: Path) -> "FeatureStore":
         """Open a store, whole or half made."""
         try:
-            path = must_be_file(folder / "index.json")
+            path = regular_file(folder / "index.json")
             index = StoreIndex.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise UserError(
@@ -109,6 +108,13 @@ class FeatureStore:
                 "remove the folder and run `sat prepare` again",
             ) from error
         except ValidationError as error:
+            keys = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+            if former := sorted(keys & FORMER_KEYS):
+                raise UserError(
+                    "data.store",
+                    f"{folder}: was made by an earlier version of show_attend_tell (its index.json "
+                    f"names {former[0]!r}); remove the folder and run `sat prepare` again",
+                ) from None
             problem = error.errors()[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the file"
             again = "remove the folder and run `sat prepare` again"
@@ -134,7 +140,7 @@ class FeatureStore:
             if found != size * rows:
                 raise UserError(
                     "data.store",
-                    f"{path}: {found:,} bytes instead of {size * rows:,}; "
+                    f"{path}: expected {size * rows:,} bytes, found {found:,}; "
                     "remove the folder and run `sat prepare` again",
                 )
         return cls(folder, index, examples)
@@ -248,8 +254,8 @@ class FeatureStore:
             if found != wanted:
                 raise UserError(
                     "data.store",
-                    f"{self.folder}: holds features of another kind ({name} is {found}, asked for "
-                    f"{wanted}); choose another folder",
+                    f"{self.folder}: holds other features; expected {name} {wanted}, "
+                    f"found {found}; choose another folder",
                 )
 
 
@@ -289,7 +295,7 @@ def examples_hash(examples: Iterable[Example]) -> str:
 def read_examples(path: Path) -> list[Example]:
     """Read `examples.jsonl`."""
     try:
-        lines = must_be_file(path).read_bytes().split(b"\n")[:-1]
+        lines = regular_file(path).read_bytes().split(b"\n")[:-1]
         rows = [json.loads(line) for line in lines]
         return [
             Example(Path(row["picture"]), tuple(row["captions"]), row["split"], row["id"])

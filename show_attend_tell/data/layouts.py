@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from show_attend_tell.errors import UserError
+from show_attend_tell.errors import UserError, whole_number
 from show_attend_tell.rows import (
     Many,
     bad_row,
@@ -96,9 +96,8 @@ def load_dataset(
         line), `data.leak` (a picture in two splits), `data.empty_split` (no training pictures),
         `request.layout`, `request.bad`.
     """
-    if captions_per_picture is not None and captions_per_picture < 1:
-        problem = f"captions per picture must be at least 1, not {captions_per_picture}"
-        raise UserError("request.bad", problem)
+    if captions_per_picture is not None:
+        whole_number("captions_per_picture", captions_per_picture, 1)
     if not _exists(path):
         raise UserError("data.missing", f"{path}: there is no such file or folder")
     if pictures is not None and not pictures.is_dir():
@@ -291,7 +290,7 @@ def _read_token_file(file: Path) -> _Gathered:
         name, _, index = key.rpartition("#")
         if not tab or not name or not index.strip().isdecimal():
             expected = "name.jpg#number, a tab and the caption"
-            raise bad_row(where, f"found {short(line)}; write {expected}")
+            raise bad_row(where, f"expected {expected}, found {short(line)}")
         gathered.add(name, [caption], where)
     return gathered
 

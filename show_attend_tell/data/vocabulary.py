@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import must_be_file, write_text
+from show_attend_tell.files import regular_file, write_text
 
 _SPECIAL = ("<end>", "<unk>")
 _HEADER = re.compile(r"# show_attend_tell vocabulary (\d+), punctuation (kept|dropped)")
@@ -113,7 +113,7 @@ class Vocabulary:
         if size is not None and size < len(_SPECIAL):
             raise UserError(
                 "request.vocabulary",
-                f"a vocabulary of {size} words has no room for <end> and <unk>",
+                f"vocabulary size is {size}; it must be 2 or more, for <end> and <unk>",
             )
         counts = Counter(
             word for caption in captions for word in tokenise(caption, punctuation=punctuation)
@@ -158,17 +158,12 @@ class Vocabulary:
             `model.vocabulary`: missing, cut, of another format, or a line is no new word.
         """
         try:
-            lines = (
-                must_be_file(path)
-                .read_bytes()
-                .decode("utf-8-sig")
-                .replace("\r\n", "\n")
-                .split("\n")
-            )
+            text = regular_file(path).read_bytes().decode("utf-8-sig")
         except OSError as error:
             raise _bad(path, f"cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
             raise _bad(path, "not UTF-8 text") from error
+        lines = text.replace("\r\n", "\n").split("\n")
         header = _HEADER.fullmatch(lines[0])
         if not header:
             raise _bad(
@@ -212,7 +207,7 @@ def faulty_word(words: Sequence[str], place: str, number: int) -> str | None:
     """
     if tuple(words[: len(_SPECIAL)]) != _SPECIAL:
         found = list(words[: len(_SPECIAL)])
-        return f"{place}s {number} and {number + 1} must be <end> and <unk>, found {found}"
+        return f"{place} {number}: expected <end>, then <unk>, found {found}"
     first: dict[str, int] = {}
     for index, word in enumerate(words, start=number):
         if word.split() != [word]:

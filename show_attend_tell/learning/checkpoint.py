@@ -17,7 +17,7 @@ import safetensors.torch
 from torch import Tensor
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import must_be_file, write_atomically
+from show_attend_tell.files import regular_file, write_atomically
 
 FORMAT = "1"  # of the metadata; the digest is found the same way in every format
 _MAX_HEADER = 1 << 20  # bytes; a larger one is no checkpoint of ours, and is not parsed
@@ -190,7 +190,7 @@ def _serialise(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> tuple[
 def _read(path: Path) -> tuple[bytes, dict[str, str]]:
     """Read a checkpoint's content and metadata, both verified, or say what is wrong with it."""
     try:
-        with must_be_file(path).open("rb") as stream:
+        with regular_file(path).open("rb") as stream:
             start = stream.read(8)
             length = int.from_bytes(start, "little")
             header = stream.read(min(length, _MAX_HEADER))

@@ -28,7 +28,7 @@ from pydantic import (
 
 from show_attend_tell.captioning.settings import SETTINGS, SearchSettings
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import must_be_file
+from show_attend_tell.files import regular_file
 from show_attend_tell.scoring import METRICS
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "recipes"
@@ -374,7 +374,7 @@ def _read(name_or_path: str) -> dict[str, Any]:
             )
         path = _SHIPPED / f"{name_or_path}.toml"
     try:
-        return tomllib.loads(must_be_file(path).read_bytes().decode("utf-8-sig"))
+        return tomllib.loads(regular_file(path).read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise _refuse(f"{path}: no such file") from error
     except OSError as error:

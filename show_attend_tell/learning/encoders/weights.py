@@ -1,12 +1,12 @@
 """Weights files: read without unpickling code, and fitted to an encoder tensor by tensor.
 
-What a file would take is looked at before it is read: a few bytes can ask for gigabytes.
+Sizes are checked before anything is read: a few bytes can ask for gigabytes.
 """
 
 import io
 import json
 import math
-import pickletools  # takes a pickle apart, and never runs it
+import pickletools  # parses a pickle without running it
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 30  # VGG-19 with its classifier has 575 MB
 MOST_TENSORS = 5_000
 MOST_TABLE = 1 << 20  # bytes of the names and shapes; 5,000 tensors have less
 
-# What PyTorch's table of tensors by name calls; its own list allows more, bytearray among it.
+# What a state_dict calls; PyTorch's own list allows more, bytearray for one.
 _KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
 _CALLED = {
     "collections OrderedDict",
@@ -33,7 +33,7 @@ _CALLED = {
     "torch._utils _rebuild_tensor_v2",
     *(f"torch {kind}Storage" for kind in _KINDS),
 }
-# What else names or makes things; torch.save has no use for it.
+# Other opcodes that name or make objects; torch.save never writes them.
 _NEVER = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
 
 
@@ -82,14 +82,15 @@ def read_weights(path: Path) -> WeightsFile:
         raise wrong_weights(path, "not a table of tensors by name; save the model's state_dict()")
     if header.get("input", "RGB") != "RGB":
         raise wrong_weights(
-            path, f"its header says input {header['input']}; convert the first kernel to RGB"
+            path,
+            f"input in its header: expected RGB, found {header['input']}; convert the first kernel",
         )
     mean, std = _scale(path, header)
     return WeightsFile(path, tensors, mean, std, sha256_of(path))
 
 
 def fit_weights(encoder: PublicNetwork, file: WeightsFile) -> None:
-    """Give the encoder the file's tensors; each must be there, and none too many."""
+    """Load the file's tensors into the encoder; none may be missing or unknown."""
     own = {
         name: tensor
         for name, tensor in encoder.state_dict().items()
@@ -101,10 +102,10 @@ def fit_weights(encoder: PublicNetwork, file: WeightsFile) -> None:
             raise _misfit(encoder, file, f"{name} is missing")
         if found.shape != tensor.shape:
             raise _misfit(
-                encoder, file, f"{name} is {tuple(found.shape)}, not {tuple(tensor.shape)}"
+                encoder, file, f"{name}: expected {tuple(tensor.shape)}, found {tuple(found.shape)}"
             )
         if not found.is_floating_point() or not bool(found.isfinite().all()):
-            raise _misfit(encoder, file, f"{name} holds values that are not finite floats")
+            raise _misfit(encoder, file, f"{name}: expected finite floats, found others")
     for name in file.tensors:
         known = name in own or name.endswith("num_batches_tracked")
         if not known and not name.startswith(encoder.IGNORED):
@@ -116,14 +117,14 @@ def fit_weights(encoder: PublicNetwork, file: WeightsFile) -> None:
 def _check_header(path: Path) -> None:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-    if MOST_TABLE < length <= path.stat().st_size:  # a longer one is refused as what it is: cut
+    if MOST_TABLE < length <= path.stat().st_size:  # a longer one is reported as cut off
         raise _excessive(path, "its header is more than 1 MB")
 
 
 def _check_tables(path: Path) -> None:
-    """Look at what a file of `torch.save` would make, and how much, before PyTorch reads it."""
+    """Check what a file of `torch.save` would make, and how much, before PyTorch reads it."""
     with path.open("rb") as file:
-        is_zip = file.read(4) == b"PK\x03\x04"  # how PyTorch tells, whatever else the file may be
+        is_zip = file.read(4) == b"PK\x03\x04"  # as PyTorch decides
     for table in _zipped_table(path) if is_zip else _old_tables(path):
         _check_calls(path, table)
 
@@ -143,7 +144,7 @@ def _zipped_table(path: Path) -> Iterator[io.BytesIO]:
 
 
 def _old_tables(path: Path) -> Iterator[io.BytesIO]:
-    """What PyTorch before 2020 wrote first: a number, a version, a system, the table, its keys."""
+    """The pickles of the format before 2020: a number, a version, a system, the table, its keys."""
     with path.open("rb") as file:
         start = io.BytesIO(file.read(MOST_TABLE))
     for _ in range(5):
@@ -151,7 +152,7 @@ def _old_tables(path: Path) -> Iterator[io.BytesIO]:
 
 
 def _check_calls(path: Path, table: io.BytesIO) -> None:
-    """Take the pickle that begins here apart; it may call what makes tensors, and nothing else."""
+    """Check that the pickle here calls nothing but what makes tensors."""
     try:
         for opcode, argument, _ in pickletools.genops(table):
             if opcode.name in _NEVER:
@@ -183,7 +184,9 @@ def _scale(path: Path, header: Mapping[str, str]) -> tuple[Triple | None, Triple
     if "mean_01" in header or "std_01" in header:
         mean, std = (_triple(path, header, key, 255.0) for key in ("mean_01", "std_01"))
         if min(std) <= 0:
-            raise wrong_weights(path, f"std_01 in its header must be above 0, not {std}")
+            raise wrong_weights(
+                path, f"std_01 in its header: expected numbers above 0, found {std}"
+            )
         return mean, std
     if "mean_255" in header:
         return _triple(path, header, "mean_255", 1.0), (1.0, 1.0, 1.0)
@@ -199,6 +202,6 @@ def _triple(path: Path, header: Mapping[str, str], key: str, factor: float) -> T
             raise ValueError("not finite")
     except (ValueError, TypeError, RecursionError) as error:
         raise wrong_weights(
-            path, f"{key} in its header must be three numbers, not {text!r}"
+            path, f"{key} in its header: expected three numbers, found {text!r}"
         ) from error
     return red, green, blue

@@ -122,7 +122,7 @@ def draw_curves(events: Sequence[LogEvent], best: int, path: Path) -> None:
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     try:
-        with must_be_file(path).open("rb") as stream:
+        with regular_file(path).open("rb") as stream:
             yield from (line for line in stream if line.endswith(b"\n"))
     except OSError as error:
         raise UserError(
