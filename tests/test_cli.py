@@ -187,7 +187,7 @@ def test_two_trainers_on_one_run(sat: Sat, store: FeatureStore, tmp_path: Path) 
     with RunLock(tmp_path / "run"):
         code, _, err = sat("train", store.folder, tmp_path / "run", *settings())
     assert code == 1
-    assert "another trainer is at work here" in err
+    assert "another trainer is running here" in err
 
 
 def half_made(tmp_path: Path) -> Path:

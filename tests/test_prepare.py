@@ -369,7 +369,7 @@ def test_a_full_disk_is_told_before_any_work(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     error = refused(lambda: Preparation(load_dataset(photos), tmp_path / "deep/store", encoder))
     assert error.code == "disk.full"
-    assert "features take 123 kB, 1 kB are free" in str(error)
+    assert "the features take 123 kB, only 1 kB are free" in str(error)
     assert not (tmp_path / "deep").exists()
 
 

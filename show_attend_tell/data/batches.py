@@ -10,21 +10,21 @@ import numpy.typing as npt
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
 
-Batch = npt.NDArray[np.int64]  # which captions
+Batch = npt.NDArray[np.int64]  # indices of captions
 PADDING = -1  # behind the end of a caption
-NEAR = 8  # batches of pictures sorted among themselves; sorting them all would save little more
+SORTED_BATCHES = 8  # sorted by length together; sorting all would save little more
 
 
 @dataclass
 class Captions:
-    """The captions of a split as the decoder learns them."""
+    """The captions of a split as word indices."""
 
-    rows: list[int] = field(default_factory=list)  # of the store, one a caption
+    rows: list[int] = field(default_factory=list)  # of the store, one for each caption
     words: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, store: FeatureStore, split: str, vocabulary: Vocabulary) -> "Captions":
-        """Every caption of the pictures whose features are there."""
+        """All captions of the pictures that have features."""
         captions = cls()
         for row in store.rows(split):
             for caption in store.examples[row].captions:
@@ -33,7 +33,7 @@ class Captions:
         return captions
 
     def lengths(self) -> list[int]:
-        """Words of each caption, the end word among them."""
+        """Words of each caption, the end word included."""
         return [len(words) for words in self.words]
 
     def padded(self, batch: Batch) -> npt.NDArray[np.int64]:
@@ -47,7 +47,7 @@ class Captions:
 def epoch_batches(
     lengths: Sequence[int], size: int, seed: Sequence[int], *, order: str
 ) -> list[Batch]:
-    """Cut the captions into batches of equal length, in an order drawn from the seed.
+    """Batches of captions of equal length, in a random order.
 
     Parameters
     ----------
@@ -56,38 +56,38 @@ def epoch_batches(
     size
         Captions of a batch; the last batch of a length may be smaller.
     seed
-        Numbers that settle the order: the same for the same epoch of the same run.
+        Of the order: the same for the same epoch of the same run.
     order
         "random": a batch's length is drawn in proportion to the captions left of it; "authors": the
-        lengths take turns, in an order drawn once, until each is used up.
+        lengths take turns in a random order until each is used up.
 
     Returns
     -------
     list of index arrays; every caption is in exactly one of them.
     """
-    random = np.random.default_rng(list(seed))
+    rng = np.random.default_rng(list(seed))
     of_length: dict[int, list[int]] = defaultdict(list)
     for caption, length in enumerate(lengths):
         of_length[length].append(caption)
-    piles = []
+    groups = []
     for _, captions in sorted(of_length.items()):
-        shuffled = random.permutation(captions)
-        piles.append([shuffled[i : i + size] for i in range(0, len(shuffled), size)])
+        shuffled = rng.permutation(captions)
+        groups.append([shuffled[i : i + size] for i in range(0, len(shuffled), size)])
     if order == "authors":
-        turns = [piles[i] for i in random.permutation(len(piles))]
-        longest = max(len(pile) for pile in turns)
-        return [pile[turn] for turn in range(longest) for pile in turns if turn < len(pile)]
-    batches = [batch for pile in piles for batch in pile]
-    return [batches[i] for i in random.permutation(len(batches))]
+        turns = [groups[i] for i in rng.permutation(len(groups))]
+        longest = max(len(group) for group in turns)
+        return [group[turn] for turn in range(longest) for group in turns if turn < len(group)]
+    batches = [batch for group in groups for batch in group]
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def picture_batches(
     pictures: Sequence[int], lengths: Sequence[int], size: int, seed: Sequence[int]
 ) -> list[Batch]:
-    """Cut the captions into batches of whole pictures, in an order drawn from the seed.
+    """Batches of whole pictures, in a random order.
 
-    Pictures whose captions are about as long are put together, as far as chance has brought them
-    near, so that not many steps are taken for the longest captions alone.
+    Pictures are sorted by caption length within groups of batches, so that few steps are spent on
+    the longest captions alone.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def picture_batches(
     size
         Captions of a batch, or fewer: as many whole pictures as fit, one at least.
     seed
-        Numbers that settle the order.
+        Of the order.
 
     Returns
     -------
@@ -109,14 +109,14 @@ def picture_batches(
     of_count: dict[int, list[list[int]]] = defaultdict(list)
     for captions in captions_of.values():
         of_count[len(captions)].append(captions)
-    random = np.random.default_rng(list(seed))
+    rng = np.random.default_rng(list(seed))
     words = np.array(lengths)
     batches = []
-    for count, piles in sorted(of_count.items()):
-        shuffled = random.permutation(np.array(piles))
+    for count, groups in sorted(of_count.items()):
+        shuffled = rng.permutation(np.array(groups))
         fit = max(1, size // count)
-        for start in range(0, len(shuffled), fit * NEAR):
-            near = shuffled[start : start + fit * NEAR]
+        for start in range(0, len(shuffled), fit * SORTED_BATCHES):
+            near = shuffled[start : start + fit * SORTED_BATCHES]
             near = near[np.argsort(words[near].sum(axis=1), kind="stable")]
             batches += [near[i : i + fit].reshape(-1) for i in range(0, len(near), fit)]
-    return [batches[i] for i in random.permutation(len(batches))]
+    return [batches[i] for i in rng.permutation(len(batches))]

@@ -1,9 +1,9 @@
-"""Pictures: opened upright, framed for the encoder, and the way back from a grid cell to pixels.
+"""Pictures: opened upright, cropped for the encoder, and grid cells mapped back to pixels.
 
 The paper (section 5.4): the short side is resized to 256 pixels keeping the aspect ratio, and the
-encoder sees the central 224 × 224. `fit="squeeze"` shows it the whole picture instead, squeezed
-into the square: a departure, off in the paper's recipes. So are augmentations of a picture to
-learn from: a part of it, mirrored or not.
+encoder's input is the central 224 × 224. `fit="squeeze"` takes the whole picture instead, squeezed
+into the square: a departure, off in the paper's recipes. So are augmentations of training pictures:
+a part of the picture, mirrored or not.
 """
 
 import ctypes
@@ -34,35 +34,38 @@ from show_attend_tell.data.contents import (
 )
 from show_attend_tell.errors import UserError
 
-# What Pillow logs is said by our own errors; a program that listens to its log still hears it.
+# Our own errors replace what Pillow logs; a program that handles its log still gets it.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-MOST_BYTES = 128 << 20  # a file of 40 megapixels as they are, and something for the rest
+MOST_BYTES = 128 << 20  # 40 megapixels uncompressed, and some metadata
 MOST_PIXELS = 40_000_000
-MOST_MEMORY = 288 << 20  # to decode a picture, by our account; 300 MiB with what Python adds
+MOST_MEMORY = 288 << 20  # to decode a picture, as estimated; 300 MiB with Python's share
 LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
 MOST_FRAMES = 5_000
-# Of what stands beside the pixels, and of what Pillow goes over piece by piece in Python.
+# Of metadata, and of pieces, which Pillow reads one by one in Python.
 MOST_PIECES = {"JPEG": 1_000, "PNG": 100_000, "WEBP": 100_000, "GIF": 100_000, "TIFF": 250_000}
-MOST_METADATA = 16 << 20  # of a TIFF only what the memory allows: programs keep layers there
+MOST_METADATA = 16 << 20  # not of a TIFF, where programs keep layers: MOST_MEMORY limits that
 MOST_FILL = 1 << 20
-MOST_RUNS = (4 << 20, 8_000_000)  # bytes and pixels of a BMP packed in runs, which Python unpacks
+MOST_RUNS = (
+    4 << 20,
+    8_000_000,
+)  # bytes and pixels of a run-length-encoded BMP, which Pillow decodes in Python
 PIXELS_A_STRIP = 1 << 18  # converted at a time
-NEEDED = ("transparency",)  # of what comes with a picture, to see its colours
-LEAST_PART = 0.8  # of a side, in an augmentation; less, and captions tell what is not seen
+NEEDED = ("transparency",)  # of the metadata, for the right colours
+LEAST_PART = 0.8  # of a side, in an augmentation; in a smaller part captions no longer fit
 
 
 class Preprocessing(BaseModel):
-    """How a picture becomes the square that an encoder sees."""
+    """How a picture becomes the square input of an encoder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     # Short side in pixels before the crop.
     resize: Annotated[int, Field(ge=1, le=LONGEST_SIDE)] = 256
-    # Side of the square that the encoder sees.
+    # Side of the encoder's input in pixels.
     size: Annotated[int, Field(ge=1, le=LONGEST_SIDE)] = 224
     fit: Literal["crop", "squeeze"] = "crop"
     mean: tuple[float, float, float]  # of RGB in 0..255, subtracted
@@ -78,7 +81,7 @@ class Preprocessing(BaseModel):
 
 @dataclass(frozen=True)
 class Crop:
-    """The part of the original picture that the encoder saw, in its pixels (x1, y1 exclusive)."""
+    """The part of the original picture in the encoder's input, in pixels (x1, y1 exclusive)."""
 
     x0: float
     y0: float
@@ -100,7 +103,7 @@ class Crop:
 
 
 def crop_of(picture_size: tuple[int, int], preprocessing: Preprocessing) -> Crop:
-    """Which part of an upright picture of (width, height) pixels the encoder sees.
+    """The part of an upright picture of (width, height) pixels in the encoder's input.
 
     >>> crop_of((512, 256), Preprocessing(mean=(0, 0, 0), std=(1, 1, 1)))
     Crop(x0=144.0, y0=16.0, x1=368.0, y1=240.0)
@@ -116,7 +119,7 @@ def crop_of(picture_size: tuple[int, int], preprocessing: Preprocessing) -> Crop
 def random_part(
     picture_size: tuple[int, int], preprocessing: Preprocessing, random: np.random.Generator
 ) -> Crop:
-    """A part of the picture in place of `crop_of`: of random size, anywhere."""
+    """A part of random size at a random position, in place of `crop_of`."""
     width, height = picture_size
     short = min(width, height)
     whole = (width, height) if preprocessing.fit == "squeeze" else (short, short)
@@ -129,9 +132,9 @@ def random_part(
 def augment(
     picture: Image.Image, preprocessing: Preprocessing, number: int, name: str
 ) -> npt.NDArray[np.uint8]:
-    """A picture as it is captioned (number 0), or an augmentation to learn from, odd ones mirrored.
+    """The encoder's input for a picture (number 0) or an augmentation of it, odd numbers mirrored.
 
-    The name of the picture settles the part that an augmentation shows, so it can be made again.
+    The picture's name is the seed of an augmentation's part, so it can be made again.
     """
     if number == 0:
         return frame(picture, preprocessing)
@@ -144,7 +147,7 @@ def augment(
 def frame(
     picture: Image.Image, preprocessing: Preprocessing, part: Crop | None = None
 ) -> npt.NDArray[np.uint8]:
-    """The square that the encoder sees, as uint8 RGB (size, size, 3).
+    """The encoder's input, as uint8 RGB (size, size, 3).
 
     Resize and crop are one resampling of the part, `crop_of` by default, so the way back is exact.
     """
@@ -156,10 +159,10 @@ def frame(
 
 @dataclass(frozen=True)
 class Opened:
-    """A picture as it was opened, and what was done to it on the way."""
+    """An opened picture, and what was changed on the way."""
 
     image: Image.Image  # upright RGB, perhaps smaller than the original
-    size: tuple[int, int]  # width, height of the upright original, whatever was decoded
+    size: tuple[int, int]  # width, height of the upright original
     warnings: tuple[str, ...]  # `first_frame_only`, `orientation_applied`, ...: see `read_picture`
 
 
@@ -183,7 +186,7 @@ def read_picture(
         What to call the picture in an error; the path by default.
     least_side
         A large JPEG may be decoded at a fraction of its size, both sides at least this long:
-        much faster, when the picture is only to be framed.
+        much faster, if the picture is only cropped for the encoder.
 
     Returns
     -------
@@ -199,7 +202,7 @@ def read_picture(
         too_large.
     """
     name = name or _name(source)
-    # Whole, at once: what is checked is what is decoded, even of a file that somebody is writing.
+    # All at once: what is checked is what is decoded, even if the file is being written.
     content = _read(source, name)
     found = _survey(content, name)
     with _WARNINGS_IGNORED:
@@ -220,9 +223,9 @@ def read_picture(
 
 
 class _Ignored:
-    """Pillow warns of large pictures and odd metadata, where our own limits decide.
+    """Ignores Pillow's warnings of large pictures and odd metadata, since our own limits decide.
 
-    Filters of warnings belong to all threads: the first reader sets them, the last one restores.
+    Warning filters belong to all threads: the first reader sets them, the last one restores them.
     """
 
     def __init__(self) -> None:
@@ -248,7 +251,7 @@ _WARNINGS_IGNORED = _Ignored()
 
 
 def read_image(image: Image.Image) -> Opened:
-    """A Pillow image as upright RGB, its present frame; refused as `read_picture` refuses."""
+    """A Pillow image as upright RGB, its current frame; errors as in `read_picture`."""
     check_size(image.size, "image")
     with _WARNINGS_IGNORED:
         try:
@@ -302,7 +305,7 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
 
 
 def _survey(content: bytes, name: str) -> Survey:
-    """What stands beside the pixels, unless there is more of it than we take on."""
+    """The survey of a file; an error if its metadata are beyond the limits."""
     found = survey(content, MOST_PIECES)
     if found.scans > MOST_SCANS:
         raise _too_large(name, "more scans", str(MOST_SCANS))
@@ -338,9 +341,9 @@ def _identify(content: bytes, name: str) -> Image.Image:
 
 @cache
 def _silence_libtiff() -> None:
-    """Keep libtiff from writing to standard error, past Python, what Pillow raises as well.
+    """Keep libtiff from writing errors to standard error that Pillow raises as well.
 
-    Its handler of errors is one for all threads. Where it is built into Pillow's own module, as on
+    Its error handler is one for all threads. Where it is built into Pillow's own module, as on
     Windows, it cannot be reached.
     """
     with suppress(OSError, AttributeError):
@@ -348,14 +351,14 @@ def _silence_libtiff() -> None:
 
 
 def _is_raw(picture: Image.Image) -> bool:
-    """Whether a TIFF is a camera's negative, whose first page is a thumbnail."""
+    """Whether a TIFF is a raw camera file, whose first page is a thumbnail."""
     tags: Mapping[int, Any] = getattr(picture, "tag_v2", {})
     is_thumbnail = tags.get(ExifTags.Base.NewSubfileType, 0) == 1
     return ExifTags.Base.DNGVersion in tags or (is_thumbnail and ExifTags.Base.SubIFDs in tags)
 
 
 def check_size(size: tuple[int, int], name: str) -> None:
-    """Raise `picture.too_large` at more pixels than are taken on, or nearly a line of them."""
+    """Raise `picture.too_large` at too many pixels or too extreme an aspect ratio."""
     width, height = size
     short, long = sorted(size)
     if width * height > MOST_PIXELS or long > LONGEST_SIDE or long > LARGEST_RATIO * short:
@@ -383,7 +386,7 @@ def _metadata_too_large(name: str) -> UserError:
 
 
 def _notes(picture: Image.Image, content: bytes, found: Survey, name: str) -> list[str]:
-    """What is left out of account, unless there is more of it than we take on."""
+    """Warnings of what is ignored; an error if an animation has too many frames."""
     notes = []
     if picture.format in ("JPEG", "MPO"):  # the latter is a JPEG with another picture inside
         if found.has_more:
@@ -405,7 +408,7 @@ def _notes(picture: Image.Image, content: bytes, found: Survey, name: str) -> li
 
 def _damaged(name: str, error: Exception) -> UserError:
     said = str(error).lower()
-    if "too large" in said or "too much memory" in said:  # a text that Pillow will not unpack
+    if "too large" in said or "too much memory" in said:  # a text chunk that Pillow does not unpack
         return _metadata_too_large(name)
     if "truncated" in said:
         return _truncated(name)
@@ -435,19 +438,19 @@ def _upright_rgb(
     """Turn a picture as its EXIF says and give it three channels.
 
     `size` is that of the original before it is turned, `memory` what the pixels may take, and a
-    picture that nobody will `keep` is given up for its upright copy.
+    picture not to `keep` is closed once it is copied upright.
     """
     if picture.format == "TIFF":
         _silence_libtiff()
     picture.load()
     try:
         orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
-    except Exception:  # broken EXIF must not cost the picture
+    except Exception:  # broken EXIF is no reason to fail
         orientation = None
     if orientation in _TURNS:
         _check_memory(picture, name, 2 * _bytes_of(picture), memory)
         turned = picture.transpose(_TURNS[orientation])
-        # What says how to turn it must not come along, or the next reader turns it again.
+        # Without the orientation tag, or the next reader would turn it again.
         turned.info = {name: fact for name, fact in picture.info.items() if name in NEEDED}
         if not keep:
             picture.close()
@@ -460,7 +463,7 @@ def _upright_rgb(
     return Opened(image, size, (*notes, *note))
 
 
-# In Pillow's memory; of every other mode four, those of RGB too.
+# In Pillow's memory; four in every other mode, RGB included.
 _BYTES_A_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 _WEBP_BYTES_A_PIXEL = 16  # two canvases, their copy and the picture
 
@@ -476,7 +479,7 @@ def _spare_memory(
     found: Survey | None = None,
     file: int = 0,
 ) -> int:
-    """How much memory there is for copies of the pixels; refused if not enough to decode them.
+    """Memory left for copies of the pixels; an error if decoding needs too much.
 
     Parameters
     ----------
@@ -508,7 +511,7 @@ def _spare_memory(
     elif decoder == "bmp_rle":
         if file > MOST_RUNS[0] or pixels > MOST_RUNS[1]:
             most = f"{MOST_RUNS[0] >> 20} MiB and {MOST_RUNS[1] // 1_000_000} megapixels"
-            raise _too_large(name, "a BMP packed in runs, larger", most)
+            raise _too_large(name, "a run-length-encoded BMP, larger", most)
         to_decode += 3 * pixels
     to_convert = 0 if _is_plain(picture) else decoded + 4 * pixels
     _check_memory(picture, name, max(to_decode, to_convert), spare)
@@ -523,7 +526,7 @@ def _coefficients(layers: list[tuple[int, int, int, int]], size: tuple[int, int]
 
 
 def _strip(picture: Image.Image) -> int:
-    """The bytes of the piece of a packed TIFF that is unpacked at a time."""
+    """The bytes of a compressed TIFF that are decoded at a time."""
     tags: Mapping[int, Any] = getattr(picture, "tag_v2", {})
     across = tags.get(TILEWIDTH, picture.width)
     down = tags.get(TILELENGTH, min(tags.get(ROWSPERSTRIP, picture.height), picture.height))
@@ -554,7 +557,7 @@ def _rgb(picture: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
         low, high = _range(picture)
         return _by_strips(picture, lambda strip: _stretch(strip, low, high)), _CONVERTED
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        # What is transparent shows white, as on a page.
+        # Transparent areas become white, as on a page.
         is_opaque = True
 
         def on_white(strip: Image.Image) -> Image.Image:
@@ -579,7 +582,7 @@ def _strips(picture: Image.Image) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _by_strips(picture: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
-    """The picture converted to RGB, without copies of the whole on the way."""
+    """The picture converted to RGB strip by strip, without further copies of the whole."""
     whole = Image.new("RGB", picture.size)
     for box in _strips(picture):
         whole.paste(convert(picture.crop(box)), box)
@@ -591,7 +594,7 @@ def _values(strip: Image.Image) -> npt.NDArray[np.float32]:
 
 
 def _range(picture: Image.Image) -> tuple[float, float]:
-    """What becomes black and white: of 16 bits all that there are, otherwise all that is there."""
+    """The values that become black and white: all of 16 bits, otherwise the extremes found."""
     if picture.mode.startswith("I;16"):
         return 0.0, 65535.0
     ends = [(each.min(), each.max()) for each in map(_values, map(picture.crop, _strips(picture)))]
@@ -599,6 +602,6 @@ def _range(picture: Image.Image) -> tuple[float, float]:
 
 
 def _stretch(strip: Image.Image, low: float, high: float) -> Image.Image:
-    """Bring 16-bit and float pictures to 0..255."""
+    """16-bit and float values scaled to 0..255."""
     scaled = (_values(strip) - low) * (255.0 / max(float(high - low), 1e-12))
     return Image.fromarray(scaled.clip(0, 255).astype(np.uint8)).convert("RGB")

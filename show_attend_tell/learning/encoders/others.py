@@ -44,7 +44,7 @@ class LibraryEncoder(Encoder):
 def make_library_encoder(
     name: str, *, seed: int | None, size: int, fit: Literal["crop", "squeeze"]
 ) -> Encoder:
-    """Make `timm:NAME` or `torchvision:NAME` with the library's own weights, or random ones."""
+    """`timm:NAME` or `torchvision:NAME` with the library's own weights, or random ones."""
     library, _, model = name.partition(":")
     network, mean, std = (_timm if library == "timm" else _torchvision)(model, seed is None)
     preprocessing = Preprocessing(
@@ -52,7 +52,7 @@ def make_library_encoder(
     )
     try:
         encoder = LibraryEncoder(name, preprocessing, network)
-    except Exception as error:  # there is no telling how a network that gives no map will fail
+    except Exception as error:  # a network that gives no map can fail with anything
         raise UserError(
             "request.encoder", f"{name} gives no map at {size} pixels and cannot be used: {error}"
         ) from error

@@ -1,8 +1,8 @@
 """From a data set to a feature store: every picture through the encoder once.
 
-The encoder is exported and run on ONNX Runtime, which takes half to two thirds of PyTorch's time
-on a CPU (benchmarks/prepare.py). Every processor reads and encodes pictures of its own: that is a
-quarter faster than sharing the work on one picture.
+The encoder runs on ONNX Runtime, which takes half to two thirds of PyTorch's time on a CPU
+(benchmarks/prepare.py). Every processor reads and encodes pictures of its own: a quarter faster
+than sharing the work on one picture.
 """
 
 import shutil
@@ -39,7 +39,7 @@ _Encoded = tuple[list[int], Floats, dict[str, str]]  # rows, their features, wha
 
 
 class Preparation:
-    """What is to be done for a store, and the doing of it; the same call goes on after a crash."""
+    """The work left to do for a store; the same call resumes it after a crash."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Preparation:
         self._encode = encoder_function(self.encoder)
 
     def seconds_left(self) -> float:
-        """A guess, from one batch of noise through the encoder."""
+        """The estimated time left, from one batch of noise through the encoder."""
         side = self.encoder.preprocessing.size
         noise = np.random.default_rng(0).integers(0, 256, (BATCH, side, side, 3), dtype=np.uint8)
         self._encode(noise[:1])
@@ -82,15 +82,15 @@ class Preparation:
         return (time.perf_counter() - begin) / BATCH * len(self.waiting) / torch.get_num_threads()
 
     def run(self, on_progress: Callable[[int], None] = lambda done: None) -> dict[str, str]:
-        """Encode what is waiting; `on_progress` hears how many pictures each batch had.
+        """Encode the remaining pictures; `on_progress` gets the number of pictures of each batch.
 
         Returns
         -------
         dict
-            Pictures that could not be read, by id, and why; also kept in the store.
+            Pictures that could not be read, by id, and why; also written to the store.
         """
         skipped: dict[str, str] = {}
-        unlike = _Unlike(self.store)
+        duplicates = _DuplicateCheck(self.store)
         batches = [self.waiting[i : i + BATCH] for i in range(0, len(self.waiting), BATCH)]
         for rows, features, failed in parallel_map(
             self._read_and_encode, batches, torch.get_num_threads()
@@ -98,7 +98,7 @@ class Preparation:
             skipped |= failed
             if rows:
                 kept = self._checked(rows, features)
-                unlike.add(rows, kept)
+                duplicates.add(rows, kept)
                 self.store.write(rows, kept)
             on_progress(len(rows))
         write_json(self.store.folder / "skipped.json", skipped)
@@ -123,33 +123,34 @@ class Preparation:
             if not value <= LARGEST_FLOAT16:  # also true of not-a-number
                 raise UserError(
                     "model.out_of_range",
-                    f"{self.store.example(row).id}: the encoder gives {value:g}, out of range; "
-                    "its weights or their preprocessing are not what they claim to be",
+                    f"{self.store.example(row).id}: expected features up to {LARGEST_FLOAT16:g}, "
+                    f"found {value:g}; "
+                    "check its weights and their preprocessing",
                 )
         return features.astype(np.float16)
 
 
-class _Unlike:
-    """Refuses an encoder that gives two different pictures the same features."""
+class _DuplicateCheck:
+    """Raises an error if the encoder gives two different pictures the same features."""
 
     def __init__(self, store: FeatureStore) -> None:
         self.store = store
-        self.seen = {int(value): row for row, value in enumerate(store.checksums()) if value}
+        self.row_of = {int(value): row for row, value in enumerate(store.checksums()) if value}
 
     def add(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
         batch = dict(zip(rows, features, strict=True))
         for row, one in batch.items():
-            other = self.seen.setdefault(checksum(one), row)
+            other = self.row_of.setdefault(checksum(one), row)
             if other == row:
                 continue
-            # Checksums of a hundred thousand pictures meet by chance: look at the features too.
+            # Among a hundred thousand pictures checksums collide: compare the features too.
             known = batch[other] if other in batch else self.store.read([other])[0]
             if np.array_equal(one, known) and not self._same_picture(row, other):
                 first, second = self.store.example(other).id, self.store.example(row).id
                 raise UserError(
                     "model.collapsed",
                     f"{first} and {second} are different pictures with the same features; "
-                    "the encoder's weights or their preprocessing are not what they claim to be",
+                    "check the encoder's weights and their preprocessing",
                 )
 
     def _same_picture(self, row: int, other: int) -> bool:
@@ -158,7 +159,7 @@ class _Unlike:
 
 
 def read_pixels(store: FeatureStore, row: int) -> Pixels:
-    """The square that the encoder sees for a row of the store."""
+    """The encoder's input for a row of the store."""
     preprocessing: Preprocessing = store.index.preprocessing
     example, number = store.example(row), store.sources[row][1]
     picture = open_picture(example.picture, least_side=preprocessing.resize)
@@ -166,7 +167,7 @@ def read_pixels(store: FeatureStore, row: int) -> Pixels:
 
 
 def check_free_space(folder: Path, bytes_needed: int) -> None:
-    """Stop before the work when its result cannot be kept."""
+    """Raise an error if the disk has no room for the features."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
@@ -174,6 +175,6 @@ def check_free_space(folder: Path, bytes_needed: int) -> None:
     if free < bytes_needed:
         raise UserError(
             "disk.full",
-            f"{folder}: features take {readable_size(bytes_needed)}, {readable_size(free)} are "
-            "free; free some space or choose another folder",
+            f"{folder}: the features take {readable_size(bytes_needed)}, only "
+            f"{readable_size(free)} are free; free some space or choose another folder",
         )

@@ -1,4 +1,4 @@
-"""The card of a model folder: what it is, what it was trained on, its scores and limits."""
+"""The card of a model folder: what the model is, its data, scores and limits."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ HEADLINES = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}  #
 
 
 def write_card(run: Run) -> str:
-    """Say in Markdown what a person should know before using the model of a run."""
+    """The model card of a run, in Markdown."""
     features = run.features
     encoder_licence = next(
         (text for name, text in ENCODER_LICENCES.items() if features.encoder.startswith(name)),
@@ -42,16 +42,16 @@ def write_card(run: Run) -> str:
         f"- Encoder: {features.encoder}, {places} places of {features.depth} numbers"
         + (f"; its last {features.fine_tuned} stages fine-tuned" if features.fine_tuned else "")
         + ".\n"
-        f"- Decoder: an LSTM of {run.recipe.model.hidden} units that knows "
+        f"- Decoder: an LSTM of {run.recipe.model.hidden} units with "
         f"{len(run.vocabulary):,} words.\n"
         f"- Trained on the captions of {features.layout}; {run.origin}.",
         "## Scores",
         _scores(run),
         "## Limits",
-        "It knows what its data set shows and the words people used for it; of anything else it "
-        "describes something similar that it knows. It miscounts, takes one colour, sex or "
-        "age for another, and repeats what its describers assumed about people. A caption is a "
-        "first draft of an alt text for a person to read, never a fact about who or what is shown.",
+        "It knows the subjects of its data set and the words people used for them; of anything "
+        "else it generates a similar caption that is wrong. It miscounts, confuses colours, sexes "
+        "and ages, and repeats what annotators assumed about people. A caption is a first draft "
+        "of an alt text for a person to check, never a fact about who or what is shown.",
         "## Licences",
         f"- Encoder weights: {encoder_licence}.\n"
         f"- Data: {DATA_LICENCES.get(features.layout, f'{features.layout}, {ELSEWHERE}')}.\n"
@@ -63,7 +63,7 @@ def write_card(run: Run) -> str:
 
 
 def headline_scores(run: Run) -> dict[str, Any] | None:
-    """The split that the run was evaluated on, and the scores that papers report today."""
+    """The evaluated split, and the scores that papers report today."""
     result = _evaluated(run)
     if not result:
         return None
@@ -116,7 +116,7 @@ def _scores(run: Run) -> str:
 
 
 def _evaluated(run: Run) -> dict[str, Any] | None:
-    """What `sat evaluate` left in the run's folder, if it is of the weights that are there now."""
+    """What `sat evaluate` wrote into the run's folder, if it is about the present weights."""
     path = run.folder / "scores.json"
     if not path.exists():
         return None
