@@ -1,4 +1,4 @@
-"""What a person is told: a mistake in one sentence that names the remedy, on one line."""
+"""Errors for users: one line that says what is wrong, where, and what to do."""
 
 from numbers import Integral, Real
 
@@ -11,7 +11,7 @@ class UserError(Exception):
     code
         Short and stable, the same on the command line, over HTTP and in tests: `picture.truncated`.
     message
-        One sentence or two: what was found, where (file and line), what was expected, the remedy.
+        One or two sentences: where (file and line), what was expected, what was found, the remedy.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -19,7 +19,7 @@ class UserError(Exception):
         self.code = code
 
     def __reduce__(self) -> tuple[type["UserError"], tuple[str, str], dict[str, object]]:
-        """Be copied whole, also out of the process that raised it."""
+        """Pickle with the code, for errors from other processes."""
         return type(self), (self.code, str(self)), self.__dict__
 
     @property
@@ -29,7 +29,7 @@ class UserError(Exception):
 
 
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
-    """An argument that must be a whole number within limits; else `request.bad` names it.
+    """The argument as an int within limits; otherwise `request.bad` names it.
 
     >>> whole_number("beam", 5, 1, 1000)
     5
@@ -44,7 +44,7 @@ def whole_number(name: str, value: object, least: int, most: int | None = None) 
 
 
 def number(name: str, value: object, least: float, most: float) -> float:
-    """An argument that must be a number within limits; else `request.bad` names it."""
+    """The argument as a float within limits; otherwise `request.bad` names it."""
     expected = f"a number from {least:g} to {most:,g}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_argument(name, value, expected, is_kind=False)
@@ -55,10 +55,10 @@ def number(name: str, value: object, least: float, most: float) -> float:
 
 
 def wrong_argument(name: str, value: object, expected: str, *, is_kind: bool = True) -> "UserError":
-    """Say what an argument is, and of which type where that is wrong, and what it must be."""
+    """The error that names an argument, its value (and type if wrong), and what is expected."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python prints no number of more than 4,300 digits
         text = "a number of thousands of digits"
     shown = text if len(text) <= 60 else f"{text[:57]}..."
     of_type = "" if is_kind else f", of type {type(value).__name__}"
@@ -66,7 +66,7 @@ def wrong_argument(name: str, value: object, expected: str, *, is_kind: bool = T
 
 
 def printable(text: str) -> str:
-    r"""Text of others on one line, what would act on a terminal written as an escape.
+    r"""Foreign text on one line, with control characters escaped.
 
     >>> print(printable("a\nb"))
     a\nb
@@ -75,7 +75,7 @@ def printable(text: str) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, in the singular if there is one.
+    """A number and its noun, in the plural unless it is one.
 
     >>> counted(1, "picture"), counted(1200, "picture")
     ('1 picture', '1,200 pictures')

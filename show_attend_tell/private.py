@@ -1,9 +1,9 @@
-"""Privacy: no package beneath may send anything, or leave files in the home folder.
+"""Privacy: no dependency may send anything, or leave files in the home folder.
 
-ONNX Runtime's official wheels from 1.29 on bring an uploader of usage data that is on by default.
+ONNX Runtime's official wheels from 1.29 on contain an uploader of usage data that is on by default.
 It reads its switch when it is first imported, so the switch is set when `show_attend_tell` is
-imported, which is before any of its modules can import ONNX Runtime. Processes that are started
-from there inherit it. docs/privacy.md lists every dependency.
+imported, which is before any of its modules can import ONNX Runtime. Child processes
+inherit it. docs/privacy.md lists every dependency.
 """
 
 import os
@@ -18,16 +18,16 @@ SWITCHES = {
     "ORT_DISABLE_TELEMETRY": "1",  # ONNX Runtime: no uploader, no device id, no queue of events
     "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, which comes with timm
 }
-CACHE_VARIABLE = "SAT_CACHE"  # names another folder than `cache_folder` would choose
+CACHE_VARIABLE = "SAT_CACHE"  # overrides the folder of `cache_folder`
 
 
 def switch_off() -> None:
-    """Switch off what sends usage data; to be called before anything else is imported."""
+    """Switch off usage data in dependencies; call before anything else is imported."""
     os.environ.update(SWITCHES)
 
 
 def uploader_folders() -> list[Path]:
-    """Where ONNX Runtime's uploader left a device id and events to be sent, if it ever ran here."""
+    """Folders in which ONNX Runtime's uploader left a device id and events to send."""
     caches = [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
     caches += [Path.home() / "Library" / place for place in ("Caches", "Application Support")]
     caches += [Path(place) for place in [os.environ.get("LOCALAPPDATA")] if place]
@@ -36,9 +36,9 @@ def uploader_folders() -> list[Path]:
 
 
 def open_to_others() -> list[str] | None:
-    """What this process has open that could leave the machine; None where that is not known.
+    """Network sockets and files of the uploader that this process has open.
 
-    Sockets of a network, and files of the uploader. Linux says it.
+    None where the system does not tell: only Linux does.
     """
     handles, tables = Path("/proc/self/fd"), Path("/proc/self/net")
     if not handles.is_dir() or not tables.is_dir():
@@ -63,10 +63,10 @@ def _target(handle: Path) -> list[str]:
 
 
 def cache_folder() -> Path:
-    """A folder for what is made once and can be made again: METEOR's index, a list of fonts.
+    """The cache folder, for METEOR's index and a list of fonts.
 
-    It lies in the Python environment that the package is installed in, and goes when that goes. An
-    environment that cannot be written to gets a temporary folder for as long as the process lives.
+    It lies in the Python environment of the package and is removed with it. If that cannot be
+    written, it is a temporary folder for the life of the process.
     """
     if named := os.environ.get(CACHE_VARIABLE):
         return Path(named)
@@ -78,21 +78,21 @@ def cache_folder() -> Path:
     except OSError:
         temporary = tempfile.mkdtemp(prefix="show_attend_tell.")
         register(shutil.rmtree, temporary, ignore_errors=True)
-        os.environ[CACHE_VARIABLE] = temporary  # for processes that are started from here, too
+        os.environ[CACHE_VARIABLE] = temporary  # also for child processes
         return Path(temporary)
 
 
 def matplotlib_figure() -> Any:
     """Matplotlib's class `Figure`, without a list of fonts left in the home folder.
 
-    Where a program has imported matplotlib before, or says where it may write, that stands.
+    A program's earlier import of matplotlib, or its own MPLCONFIGDIR, is left as it is.
     """
     name = "MPLCONFIGDIR"
     ours, imported = name not in os.environ, "matplotlib" in sys.modules
     if ours:
         os.environ[name] = str(cache_folder() / "matplotlib")
     try:
-        # Here, because it takes a third of a second to import; and it reads the name only now.
+        # Imported here: it takes a third of a second, and must see the variable.
         from matplotlib.figure import Figure
     finally:
         if ours:
@@ -100,7 +100,7 @@ def matplotlib_figure() -> Any:
     if not imported:
         import matplotlib
 
-        # A matplotlibrc in the working folder comes before all others; it can have LaTeX started.
+        # A matplotlibrc in the working folder takes precedence and could start LaTeX.
         if not Path(matplotlib.matplotlib_fname()).is_absolute():
             matplotlib.rcdefaults()
     return Figure

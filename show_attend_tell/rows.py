@@ -1,7 +1,7 @@
-"""Files of rows: lines, JSON and tables, read so that every mistake names its file and line.
+"""Files of rows: lines, JSON and tables; every error names its file and line.
 
 Only a line feed ends a line: U+2028, U+0085 and a carriage return within a line are text. A `.gz`
-file is unpacked on the way; a byte order mark is no text.
+file is decompressed; a byte order mark is ignored.
 """
 
 import csv
@@ -24,7 +24,7 @@ from show_attend_tell.errors import UserError
 Model = TypeVar("Model", bound=BaseModel)
 
 # Everything is held in memory. The largest data set of the field, COCO in Karpathy's file, has
-# 144 MB, 0.75 million objects and 10 million commas. Bytes are those of the unpacked file.
+# 144 MB, 0.75 million objects and 10 million commas. Bytes are of the decompressed file.
 MOST_BYTES = 256 << 20
 MOST_LINES = 2_000_000  # and as many objects of JSON
 MOST_VALUES = 30_000_000
@@ -34,16 +34,16 @@ MOST_CHARACTERS = 10_000
 MOST_WORDS = 1_000
 
 Item = TypeVar("Item")
-# A list of JSON that is refused at its first bad item: a sentence about each would fill the memory.
+# A JSON list that stops at its first bad item: an error for each could fill the memory.
 Many = Annotated[list[Item], Field(fail_fast=True)]
 
 
 def read_whole(path: Path) -> bytes:
-    """Give the content of a file."""
+    """The content of a file, decompressed."""
     blocks: list[bytes] = []
     left = MOST_BYTES
     with _open(path) as stream:
-        while block := stream.read(1 << 20):  # what is asked for is set aside, however little comes
+        while block := stream.read(1 << 20):  # a read allocates all it asks for
             left -= len(block)
             if left < 0:
                 raise _too_large(path)
@@ -52,12 +52,14 @@ def read_whole(path: Path) -> bytes:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, without what ends them."""
+    """Lines with their numbers, without line ends."""
     with _open(path) as stream:
         total = 0
         for number, line in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), 1):
             if len(line) > MOST_LINE_BYTES:
-                problem = f"longer than {MOST_LINE_BYTES:,} bytes; write a caption or row a line"
+                problem = (
+                    f"longer than {MOST_LINE_BYTES:,} bytes; write one caption or row per line"
+                )
                 raise UserError("data.too_large", f"{path}, line {number}: {problem}")
             total += len(line)
             if number > MOST_LINES or total > MOST_BYTES:
@@ -79,9 +81,9 @@ def parse(
     Parameters
     ----------
     expected
-        An example of what to write instead, for a person whose JSON holds other things.
+        An example of what to write instead, for the error.
     """
-    # What is parsed takes many times the room of the text.
+    # Parsed values take many times the memory of the text.
     if content.count(b"{") > MOST_LINES or content.count(b",") > MOST_VALUES:
         raise _too_large(path)
     try:
@@ -99,7 +101,7 @@ def parse(
         raise bad_row(where, problem) from error
 
 
-# How the parser's words begin, what that means, and what to do about it.
+# How the parser's message begins, its meaning, and the remedy.
 _CUT = "the file may be cut off, copy it again"
 _JSON_MISTAKES = (
     ("EOF", "it ends in the middle", _CUT),
@@ -121,7 +123,7 @@ _JSON_MISTAKES = (
 
 
 def _not_json(problem: str, content: bytes, *, one_line: bool) -> str:
-    """Say what is wrong with text that is no JSON, and the remedy."""
+    """What is wrong with text that is not JSON, and the remedy."""
     if not content.strip():
         return f"not JSON (it is empty); {_CUT}"
     start, meaning, remedy = next(row for row in _JSON_MISTAKES if problem.startswith(row[0]))
@@ -136,17 +138,17 @@ _WANTED = {
     "string_type": "text",
     "string_too_short": "text that is not empty",
 }
-_BRANCHES = ("str", "list[str]")  # how the place of an error names what could have been there
+_BRANCHES = ("str", "list[str]")  # alternatives in the place of an error
 
 
 def _not_expected(errors: Sequence[ErrorDetails]) -> str:
-    """Say which field holds another kind of thing than it should."""
+    """The field of another type than expected, and its value."""
 
     def place(error: ErrorDetails) -> tuple[int | str, ...]:
         return tuple(step for step in error["loc"] if step not in _BRANCHES)
 
     own = [error for error in errors if place(error)[: len(place(errors[0]))] == place(errors[0])]
-    worst = max(own, key=lambda error: len(place(error)))  # of a list's items, the one at fault
+    worst = max(own, key=lambda error: len(place(error)))  # the bad item of a list
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place(worst))
     field, found = "".join(steps).removeprefix("."), short(worst["input"])
     if worst["type"] == "missing":
@@ -156,7 +158,7 @@ def _not_expected(errors: Sequence[ErrorDetails]) -> str:
 
 
 def check_length(caption: str, where: str) -> None:
-    """Refuse a caption that is longer than any caption is."""
+    """Raise an error if a caption is too long."""
     if len(caption) > MOST_CHARACTERS:
         size = f"{len(caption):,} characters"
     elif len(caption) < 2 * MOST_WORDS - 1 or (words := len(caption.split())) <= MOST_WORDS:
@@ -171,12 +173,12 @@ def check_length(caption: str, where: str) -> None:
 def table(
     path: Path, separator: str | None = None, header: Sequence[str] | None = None
 ) -> tuple[int, list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """Read a table, separated by tabs if its name ends in .tsv, else by commas.
+    """The rows of a table, separated by tabs if its name ends in .tsv, else by commas.
 
     Parameters
     ----------
     separator
-        What separates the columns, if something else.
+        Another separator.
     header
         The names of the columns, if the first line does not give them.
 
@@ -203,7 +205,7 @@ def table(
 
 
 def bad_row(where: str, problem: str) -> UserError:
-    """Say what is wrong with a row, and where it is."""
+    """The error of a row: where it is, and what is wrong."""
     return UserError("data.row", f"{where}: {problem}")
 
 
@@ -222,7 +224,7 @@ def _too_large(path: Path) -> UserError:
     return UserError(
         "data.too_large",
         f"{path}: more than {MOST_BYTES >> 20} MiB (unpacked), {MOST_LINES:,} lines or objects, or "
-        f"{MOST_VALUES:,} values, which is all that is read at once; split it into parts",
+        f"{MOST_VALUES:,} values, the most that is read at once; split it into parts",
     )
 
 
@@ -240,7 +242,7 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
         raise UserError("data.unreadable", f"{path}: {problem}") from error
 
 
-# What csv's words hold, and what that means.
+# A part of csv's message, and its meaning.
 _CSV_MISTAKES = (
     ("limit", f"a cell of more than {csv.field_size_limit():,} characters"),
     ("unexpected end", "a quote that is opened and never closed"),

@@ -99,18 +99,18 @@ def test_alpha_sums_to_one_and_beta_lies_between_zero_and_one(decoder: Decoder) 
 def test_one_place_means_its_own_vector() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False).double()
     annotations = torch.randn(3, 1, DEPTH, dtype=torch.double)
-    places = attention.prepare(annotations)
-    alpha, gate = attention.look(places, torch.randn(3, 7, dtype=torch.double))
-    assert torch.allclose(attention.context(places, alpha, gate), annotations[:, 0])
+    memory = attention.prepare(annotations)
+    alpha, gate = attention.look(memory, torch.randn(3, 7, dtype=torch.double))
+    assert torch.allclose(attention.context(memory, alpha, gate), annotations[:, 0])
 
 
 def test_context_is_the_gated_weighted_sum() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=True).double()
-    places = attention.prepare(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
+    memory = attention.prepare(torch.randn(2, PLACES, DEPTH, dtype=torch.double))
     weights = torch.rand(2, PLACES, dtype=torch.double)
     gate = torch.tensor([0.25, 1.0], dtype=torch.double)
-    expected = gate[:, None] * torch.einsum("bl,bld->bd", weights, places.annotations)
-    assert torch.allclose(attention.context(places, weights, gate), expected)
+    expected = gate[:, None] * torch.einsum("bl,bld->bd", weights, memory.annotations)
+    assert torch.allclose(attention.context(memory, weights, gate), expected)
 
 
 def test_scores_equal_a_tanh_even_far_out() -> None:
@@ -195,11 +195,11 @@ def test_forward_equals_a_loop_of_look_and_advance(any_decoder: CaptionDecoder) 
     annotations, captions = world()
     lesson = any_decoder(annotations, captions)
     logits = torch.nn.functional.linear(lesson.readout, *any_decoder.softmax_layer())
-    places, state = any_decoder.start(annotations)
+    memory, state = any_decoder.start(annotations)
     word = torch.full((len(captions),), WORDS)
     for t, target in enumerate(captions.unbind(1)):
-        alpha, gate = any_decoder.look(places, state)
-        state, told = any_decoder.advance(places, state, alpha, gate, word)
+        alpha, gate = any_decoder.look(memory, state)
+        state, told = any_decoder.advance(memory, state, alpha, gate, word)
         assert torch.allclose(alpha, lesson.alphas[:, t])
         assert torch.allclose(gate, lesson.gates[:, t])
         assert torch.allclose(told, logits[:, t])
@@ -269,11 +269,11 @@ def test_what_all_pictures_share_does_not_reach_a_learning_nic() -> None:
 
 def test_a_young_nic_still_knows_its_picture_after_ten_words() -> None:
     nic = make_any_decoder(attention="nic")
-    places, states = nic.start(world()[0])
+    memory, states = nic.start(world()[0])
     words = torch.zeros(len(states.h), dtype=torch.long)
     spread = [states.c.std(dim=0).mean()]  # between pictures
     for _ in range(10):
-        states, _ = nic.advance(places, states, *nic.look(places, states), words)
+        states, _ = nic.advance(memory, states, *nic.look(memory, states), words)
         spread.append(states.c.std(dim=0).mean())
     assert spread[-1] > 0.5 * spread[0]
 
@@ -352,9 +352,9 @@ def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
 
 def test_grown_keys_carry_no_gradient_of_their_own() -> None:
     attention = Attention(DEPTH, 7, 4, has_gate=False)
-    places: Memory = attention.prepare(torch.randn(2, PLACES, DEPTH))
-    assert places.keys.requires_grad
-    assert not places.exp_keys.requires_grad
+    memory: Memory = attention.prepare(torch.randn(2, PLACES, DEPTH))
+    assert memory.keys.requires_grad
+    assert not memory.exp_keys.requires_grad
 
 
 def test_every_variant_can_be_saved_and_loaded(any_decoder: CaptionDecoder, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""What the bytes of a picture's file say before anything is decoded."""
+"""Facts about a picture file from its bytes, before anything is decoded."""
 
 import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-# How files begin that are pictures, or pages, but of no format that we read.
+# The first bytes of formats that are not read.
 _UNSUPPORTED = (
     (rb"%PDF-", "PDF"),
     (rb"%!PS|\xc5\xd0\xd3\xc6", "EPS"),
@@ -21,10 +21,10 @@ _UNSUPPORTED = (
     (rb"SIMPLE  =", "FITS"),
     (rb"icns", "Apple icon"),
 )
-_GIF_FRAME = re.compile(rb"\x21\xf9\x04.{4}\0[\x21\x2c]", re.DOTALL)  # what stands before a frame
+_GIF_FRAME = re.compile(rb"\x21\xf9\x04.{4}\0[\x21\x2c]", re.DOTALL)  # before each frame
 
-# A marker is 0xFF and a byte, perhaps with more 0xFF before it; among the bits of a scan those with
-# a zero are a 0xFF of its own, and those of restarts belong to it.
+# A marker is 0xFF and a byte, perhaps with more 0xFF before it. In a scan 0xFF 0x00 is data, and
+# restart markers belong to it.
 _JPEG_MARKER = re.compile(rb"\xff[^\0\xff]", re.DOTALL)
 _JPEG_MARKER_AFTER_SCAN = re.compile(rb"\xff[^\0\xff\xd0-\xd7]", re.DOTALL)
 _NOT_PADDING = re.compile(rb"[^\0]")
@@ -34,8 +34,8 @@ _PNG_CHUNK, _PNG_PIXELS = struct.Struct(">I4s"), (b"IDAT", b"fdAT")
 _WEBP_CHUNK, _WEBP_PIXELS = struct.Struct("<4sI"), (b"VP8 ", b"VP8L", b"ALPH", b"ANMF")
 _GIF_BYTES_A_PIECE = 160  # a comment in Python
 _GIF_PICTURE, _GIF_EXTENSION = 0x2C, 0x21
-_TIFF_ABOUT_PIXELS = 700  # tags of higher numbers are of programs, and of metadata
-_TIFF_BYTES = (1, 2, 7)  # kinds that are no numbers
+_TIFF_ABOUT_PIXELS = 700  # higher tags belong to programs and metadata
+_TIFF_BYTES = (1, 2, 7)  # types that are not numbers
 _TIFF_SIZES = dict(zip(range(1, 14), (1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4), strict=True))
 _TIFF_SIZES |= {16: 8, 17: 8, 18: 8}
 
@@ -54,26 +54,26 @@ def unsupported_format(content: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a file holds beside its pixels."""
+    """The contents of a file besides its pixels."""
 
-    pieces: int = 0  # that it is made of; somewhat more than may be, if there are too many
-    metadata: int = 0  # bytes of those that are not pixels
-    fill: int = 0  # bytes that belong to none, before the pixels
+    pieces: int = 0  # chunks, segments, ...; if too many, counted only a little past the limit
+    metadata: int = 0  # bytes of the pieces that are not pixels
+    fill: int = 0  # bytes between pieces, before the pixels
     scans: int = 0  # of a JPEG: one, or about ten if it is progressive
-    has_more: bool = False  # something follows the end of a JPEG, or its end is not marked
-    kind: str = ""  # of the file, as its beginning says: `JPEG`, ...
-    copies: int = 8  # of the metadata that reading them may make: two bytes become a Python number
+    has_more: bool = False  # data after the end of a JPEG, or no end marker
+    kind: str = ""  # of the file, from its first bytes: `JPEG`, ...
+    copies: int = 8  # of the metadata while reading: two bytes become a Python number
 
     @property
     def memory(self) -> int:
-        """What reading the metadata may take, in bytes."""
+        """The memory that reading the metadata may take, in bytes."""
         return self.copies * self.metadata
 
 
 def survey(content: bytes, most_pieces: Mapping[str, int]) -> Survey:
-    """Walk over the pieces of a picture's file, no further than `most_pieces` of its format.
+    """The survey of a picture file, up to `most_pieces` of its format.
 
-    Pillow goes over them one by one, too, in Python and at a microsecond or more each.
+    Pillow, too, reads them one by one in Python, at a microsecond or more each.
     """
     for beginning, (kind, walk) in _WALKS.items():
         if re.match(beginning, content, re.DOTALL):
@@ -82,7 +82,7 @@ def survey(content: bytes, most_pieces: Mapping[str, int]) -> Survey:
 
 
 def survey_jpeg(jpeg: bytes, most_pieces: int) -> Survey:
-    """Walk over the markers of a JPEG up to its end mark; what is inside a segment is no marker.
+    """The segments of a JPEG up to its end marker; bytes inside a segment are no markers.
 
     Stops early at more than `most_pieces` segments.
     """
@@ -108,7 +108,7 @@ def survey_jpeg(jpeg: bytes, most_pieces: int) -> Survey:
 
 
 def survey_png(png: bytes, most_pieces: int) -> Survey:
-    """Walk over the chunks of a PNG."""
+    """The chunks of a PNG."""
     at, pieces, metadata = 8, 0, 0
     while pieces <= most_pieces and at + 8 <= len(png):
         length, kind = _PNG_CHUNK.unpack_from(png, at)
@@ -119,7 +119,7 @@ def survey_png(png: bytes, most_pieces: int) -> Survey:
 
 
 def survey_webp(webp: bytes, most_pieces: int) -> Survey:
-    """Walk over the chunks of a WebP."""
+    """The chunks of a WebP."""
     at, pieces, metadata = 12, 0, 0
     while pieces <= most_pieces and at + 8 <= len(webp):
         kind, length = _WEBP_CHUNK.unpack_from(webp, at)
@@ -130,7 +130,7 @@ def survey_webp(webp: bytes, most_pieces: int) -> Survey:
 
 
 def survey_gif(gif: bytes, most_pieces: int) -> Survey:
-    """Walk over the blocks of a GIF up to its second frame; ten of pixels count as one piece."""
+    """The blocks of a GIF up to its second frame; ten blocks of pixels count as one piece."""
     at = 13 + _colours(gif[10]) if len(gif) > 10 else len(gif)
     pieces = pixels = frames = 0
     while pieces + pixels // 10 <= most_pieces and frames < 2 and at + 10 < len(gif):
@@ -156,9 +156,9 @@ def _colours(flags: int) -> int:
 
 
 def survey_tiff(tiff: bytes, most_pieces: int) -> Survey:
-    """Walk over the tags of a TIFF's first page; a piece is a tag, or a number in one.
+    """The tags of a TIFF's first page; a piece is a tag, or a number in one.
 
-    Of the numbers only those that say where the pixels are and what they mean, which are read all.
+    Only numbers about the pixels count, since only those are all read.
     """
     order = "<" if tiff[:2] == b"II" else ">"
     is_big = tiff[2] == 0x2B
@@ -174,7 +174,7 @@ def survey_tiff(tiff: bytes, most_pieces: int) -> Survey:
             for place in range(at, min(at + tags * tag.size, len(tiff) - tag.size + 1), tag.size):
                 name, kind, values = tag.unpack_from(tiff, place)
                 size = values * _TIFF_SIZES.get(kind, 0)
-                is_there = 0 < size <= len(tiff)  # any other is left out by Pillow
+                is_there = 0 < size <= len(tiff)  # Pillow ignores any other
                 is_number = name < _TIFF_ABOUT_PIXELS and kind not in _TIFF_BYTES
                 pieces += values if is_there and is_number else 1
                 metadata += size if is_there else 0

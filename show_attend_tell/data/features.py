@@ -1,10 +1,10 @@
 """The feature store: annotation vectors of every picture of a data set, memory-mapped.
 
-A folder of four files. `index.json` says what the features are (encoder, hash of its weights,
+A folder of four files. `index.json` describes the features (encoder, hash of its weights,
 preprocessing, sizes); `examples.jsonl` holds the data set itself, one picture a line, in the order
-of the rows; `features.f16` holds rows of L × D float16, one a picture and then, for each
-augmentation, one a training picture; `checksums.u32` holds one CRC-32 a row, written after the row
-it vouches for, so that zero means "not done yet" and a damaged row never passes.
+of the rows; `features.f16` holds rows of L × D float16, one per picture and then, for each
+augmentation, one per training picture; `checksums.u32` holds one CRC-32 per row, written after its
+row, so that zero means "not done yet" and a damaged row is always found.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ FORMER_KEYS = {"views", "tuned"}  # of an index, before the first release
 
 
 class StoreIndex(BaseModel):
-    """What the features are; two stores with equal indices hold the same numbers."""
+    """The description of a store's features; equal indices mean equal features."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,8 +44,8 @@ class StoreIndex(BaseModel):
     layout: str
     examples_hash: str
     augmentations: PositiveInt = 1  # of a training picture, the unchanged one among them
-    fine_tuned: NonNegativeInt = 0  # last stages of the encoder that are left for a run to learn
-    # Places and depth of the map in front of those stages, which then is what the rows hold.
+    fine_tuned: NonNegativeInt = 0  # last stages of the encoder, which a run fine-tunes
+    # Places and depth of the map below those stages, which the rows then hold.
     below: tuple[PositiveInt, PositiveInt] | None = None
 
     @property
@@ -67,14 +67,14 @@ class FeatureStore:
         self.index = index
         self.examples = tuple(examples)
         train = [row for row, example in enumerate(examples) if example.split == "train"]
-        # What each row of the features is: which example, and which of its augmentations.
+        # Of each row of the features: the example, and the number of its augmentation.
         self.sources = [(row, 0) for row in range(len(examples))]
         self.sources += [(row, number) for number in range(1, index.augmentations) for row in train]
         self._row_of = {pair: row for row, pair in enumerate(self.sources)}
 
     @classmethod
     def create(cls, folder: Path, index: StoreIndex, examples: Sequence[Example]) -> "FeatureStore":
-        """Lay out an empty store, its disk space reserved, or continue one with the same index."""
+        """An empty store with its disk space reserved, or the store there with the same index."""
         if (folder / "index.json").exists():
             store = cls.open(folder)
             store._check_same(index)
@@ -92,7 +92,7 @@ class FeatureStore:
 
     @classmethod
     def open(cls, folder: Path) -> "FeatureStore":
-        """Open a store, whole or half made."""
+        """The store of a folder, complete or not."""
         try:
             path = regular_file(folder / "index.json")
             index = StoreIndex.model_validate_json(path.read_bytes())
@@ -131,7 +131,7 @@ class FeatureStore:
                 f"{folder / 'examples.jsonl'}: was changed since the store was made; "
                 "remove the folder and run `sat prepare` again",
             )
-        # Counted, not listed: an index may name more rows than there is memory for their list.
+        # Counted, not listed: an index may claim more rows than memory can list.
         train = sum(example.split == "train" for example in examples)
         rows = len(examples) + (index.augmentations - 1) * train
         for name, size in (("features.f16", row_bytes(index)), ("checksums.u32", 4)):
@@ -152,10 +152,10 @@ class FeatureStore:
 
     @cached_property
     def _checksums(self) -> npt.NDArray[np.uint32]:
-        return np.memmap(self.folder / "checksums.u32", np.uint32, "r")  # sees what `write` writes
+        return np.memmap(self.folder / "checksums.u32", np.uint32, "r")  # shows what `write` writes
 
     def checksums(self) -> npt.NDArray[np.uint32]:
-        """One number a row; zero where the row is not done."""
+        """One number per row; zero where the row is not done."""
         return np.fromfile(self.folder / "checksums.u32", np.uint32)
 
     def missing(self) -> list[int]:
@@ -163,7 +163,7 @@ class FeatureStore:
         return [int(row) for row in np.flatnonzero(self.checksums() == 0)]
 
     def rows(self, split: str) -> list[int]:
-        """Rows of a split whose features are there, not augmented; an error when there are none."""
+        """Rows of a split that have features, without augmentations; an error if there are none."""
         done = self.checksums() != 0
         wanted = [row for row, example in enumerate(self.examples) if example.split == split]
         present = [row for row in wanted if done[row]]
@@ -184,11 +184,11 @@ class FeatureStore:
         return present
 
     def row_of(self, row: int, number: int) -> int:
-        """The row of an augmentation's features; number 0 is the picture itself."""
+        """The row of an augmentation of an example; number 0 is the picture itself."""
         return self._row_of[row, number]
 
     def check_complete(self) -> None:
-        """Refuse a store that `sat prepare` has not finished; pictures it skipped are no reason."""
+        """Raise an error if `sat prepare` has not finished; skipped pictures do not count."""
         missing = self.missing()
         skipped = set(self.skipped())
         waiting = [row for row in missing if self.example(row).id not in skipped]
@@ -196,26 +196,29 @@ class FeatureStore:
             raise UserError(
                 "data.store",
                 f"{self.folder}: {len(waiting):,} of {len(self.sources):,} pictures have no "
-                "features yet; run the same `sat prepare` again, it goes on where it stopped",
+                "features yet; run the same `sat prepare` again, which resumes where it stopped",
             )
 
     def example(self, row: int) -> Example:
-        """The example that a row, augmented or not, belongs to."""
+        """The example of a row, augmented or not."""
         return self.examples[self.sources[row][0]]
 
     def skipped(self) -> dict[str, str]:
-        """Pictures that could not be read, and why, as `sat prepare` left them."""
+        """Pictures that `sat prepare` could not read, and why."""
         path = self.folder / "skipped.json"
         remedy = "remove it and run the same `sat prepare` again"
         found = read_object(path, remedy) if path.exists() else {}
         if not all(isinstance(reason, str) for reason in found.values()):
-            raise UserError("data.unreadable", f"{path}: not pictures with reasons; {remedy}")
+            raise UserError(
+                "data.unreadable",
+                f"{path}: expected a reason for each picture, found others; {remedy}",
+            )
         return found
 
     def read(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Features of rows, float32, each checked against its checksum.
+        """Features of rows, float32 (rows, L, D), each checked against its checksum.
 
-        Annotation vectors (rows, L, D); in a store for tuning, the map below the fine-tuned stages.
+        In a store for fine-tuning they are the map below the fine-tuned stages.
         """
         found: npt.NDArray[np.float16] = self._features[np.asarray(rows)]
         for row, features in zip(rows, found, strict=True):
@@ -228,7 +231,7 @@ class FeatureStore:
         return found.astype(np.float32)
 
     def write(self, rows: Sequence[int], features: npt.NDArray[np.float16]) -> None:
-        """Put features (rows, L, D) on disk, and only then say that they are there."""
+        """Write features (rows, L, D) to disk, and only then their checksums."""
         size = row_bytes(self.index)
         try:
             with (self.folder / "features.f16").open("r+b") as out:
@@ -260,7 +263,7 @@ class FeatureStore:
 
 
 def row_bytes(index: StoreIndex) -> int:
-    """Bytes that the features of one picture take."""
+    """Bytes of one row."""
     places, depth = index.row_shape
     return places * depth * 2
 
@@ -288,12 +291,12 @@ def examples_text(examples: Iterable[Example]) -> bytes:
 
 
 def examples_hash(examples: Iterable[Example]) -> str:
-    """What `StoreIndex.examples_hash` holds."""
+    """The value of `StoreIndex.examples_hash`."""
     return _hash(examples_text(examples))
 
 
 def read_examples(path: Path) -> list[Example]:
-    """Read `examples.jsonl`."""
+    """The examples in `examples.jsonl`."""
     try:
         lines = regular_file(path).read_bytes().split(b"\n")[:-1]
         rows = [json.loads(line) for line in lines]
@@ -316,8 +319,8 @@ def _reserve(path: Path, size: int) -> None:
     try:
         with path.open("wb") as out:
             if size and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(out.fileno(), 0, size)  # a full disk shows here, not hours later
+                os.posix_fallocate(out.fileno(), 0, size)  # a full disk fails here, not hours later
             out.truncate(size)
     except OSError:
-        path.unlink(missing_ok=True)  # give back what was got of a full disk
+        path.unlink(missing_ok=True)  # free what was allocated on a full disk
         raise

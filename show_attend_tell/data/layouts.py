@@ -1,4 +1,4 @@
-"""Data sets: the layouts in which captioned pictures come, each read into one list of examples.
+"""Data sets: the layouts of captioned pictures, each read into one list of examples.
 
 - `flickr8k`: `Flickr8k.token.txt` and the split lists `Flickr_8k.trainImages.txt`, ...
 - `flickr30k`: `results_20130124.token`; splits from `dataset_flickr30k.json` if it lies beside.
@@ -6,10 +6,10 @@
   lies beside, otherwise the val pictures are half dev, half test.
 - `karpathy`: `dataset_flickr8k.json`, `dataset_flickr30k.json` or `dataset_coco.json`.
 - `folder`: `captions.csv`, `.tsv` or `.jsonl` with the columns picture, caption and perhaps split;
-  or a `photo.txt` beside each `photo.jpg`, a caption a line.
+  or a `photo.txt` beside each `photo.jpg`, one caption per line.
 
-Where nothing gives a split it is drawn at random, the same for the same seed. As in the paper
-(section 5.1) captions beyond the fifth of a picture are discarded. Notes count what was left out.
+Without a given split one is drawn at random, the same for the same seed. As in the paper (section
+5.1) captions beyond the fifth of a picture are discarded. Notes count what was left out.
 """
 
 import difflib
@@ -37,7 +37,7 @@ from show_attend_tell.rows import (
 
 SPLITS = ("train", "dev", "test")
 
-# What others call the splits; Karpathy's `restval` are val pictures of COCO given to training.
+# Other names of the splits; Karpathy's `restval` are val pictures of COCO given to training.
 _SPLIT_NAMES = {split: split for split in SPLITS}
 _SPLIT_NAMES |= {"restval": "train", "val": "dev", "validation": "dev"}
 
@@ -59,7 +59,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a data set holds, and in plain words what of it was left out."""
+    """The examples of a data set, and notes on what was left out."""
 
     layout: str
     examples: tuple[Example, ...]
@@ -81,11 +81,11 @@ def load_dataset(
     path
         The data set's folder, or the file with its captions.
     layout
-        One of the layouts above; found out from what lies there if not given.
+        One of the layouts above; by default recognised from the files.
     pictures
-        The folder of the pictures; looked for near the captions if not given.
+        The folder of the pictures; by default searched near the captions.
     captions_per_picture
-        Captions beyond so many of a picture are left out; None keeps all.
+        The most captions of a picture to keep; None keeps all.
     seed
         Of the random split, where the data set has none.
 
@@ -113,10 +113,10 @@ def load_dataset(
 
 
 def names_splits(path: Path) -> bool:
-    """Whether pictures are put into splits there, or there are just captions.
+    """Whether a path has splits, or only captions.
 
-    A folder is a data set, and where it names no splits they are drawn. In a file they must be
-    named; the splits of COCO's captions are in no file of COCO's.
+    A folder always has: without named splits they are drawn. A file must name them; COCO's caption
+    files do not.
     """
     if path.is_dir():
         return True
@@ -137,7 +137,7 @@ def missing_pictures(dataset: Dataset) -> list[Example]:
     return [example for example in dataset.examples if not _exists(example.picture)]
 
 
-# Every layout is read into the same two tables, checked on the way, and made examples from there.
+# Every layout is read into the same two tables and checked there; examples are made from those.
 
 
 @dataclass
@@ -150,7 +150,7 @@ class _Gathered:
     notes: list[str] = field(default_factory=list)
 
     def add(self, picture: str, captions: Iterable[str], where: str) -> None:
-        """Give a picture more captions, each made one line; blank ones are only counted."""
+        """Add captions to a picture, each as one line; blank ones are only counted."""
         if picture not in self.captions:
             picture = _picture_name(picture, where)
         known = self.captions.setdefault(picture, [])
@@ -165,7 +165,7 @@ class _Gathered:
                 self.blank += 1
 
     def place(self, picture: str, split: str, where: str) -> None:
-        """Put a picture into a split, and never into two."""
+        """Put a picture into a split; an error if it is in another already."""
         picture = _picture_name(picture, where)
         ours = _SPLIT_NAMES.get(split.strip().lower())
         if ours is None:
@@ -203,7 +203,7 @@ def _file_name(name: str) -> str:
 
 
 def _assemble(gathered: _Gathered, captions_per_picture: int | None) -> list[_Found]:
-    """Find the pictures that have captions and a split; what is left out goes to the notes."""
+    """The pictures that have captions and a split; notes count what is left out."""
     captions = {name: found for name, found in gathered.captions.items() if found}
     without_caption = len(gathered.captions | gathered.splits) - len(captions)
     examples = [
@@ -228,14 +228,14 @@ def _assemble(gathered: _Gathered, captions_per_picture: int | None) -> list[_Fo
 
 
 def _shuffled(names: Iterable[str], seed: int) -> list[str]:
-    """The same order for the same names and seed, in whatever order the names come."""
-    # NumPy promises that the numbers of RandomState never change; its newer generators' may.
+    """The names in a random order, the same for the same set of names and seed."""
+    # NumPy guarantees the numbers of RandomState forever; those of newer generators may change.
     ordered = sorted(names)
     return [ordered[index] for index in np.random.RandomState(seed).permutation(len(ordered))]
 
 
 def _locate(examples: list[_Found], home: Path, pictures: Path | None) -> tuple[Example, ...]:
-    """Find the picture folder: the given one, or the first near the captions that holds some."""
+    """Examples with their paths: in the given folder, or the first one near that holds some."""
     file_names = {name: _file_name(name) for name, _, _ in examples}
     unique = len(set(file_names.values())) == len(file_names)
     near = [base / name for base in (home, home.parent) for name in ("", *_PICTURE_FOLDERS)]
@@ -331,7 +331,7 @@ def _read_karpathy(files: list[Path], seed: int) -> _Gathered:
 
 
 def _take_karpathys_splits(gathered: _Gathered, file: Path, name: str) -> bool:
-    """Use the splits of Karpathy's file if it lies beside the captions; say whether it does."""
+    """Use the splits of Karpathy's file beside the captions; whether there is one."""
     folders = (file.parent, file.parent.parent)
     beside = [folder / (name + end) for folder in folders for end in ("", ".gz")]
     found = next((path for path in beside if _exists(path)), None)
@@ -382,7 +382,7 @@ def _read_coco(files: list[Path], seed: int) -> _Gathered:
 
 
 def _read_coco_file(gathered: _Gathered, file: Path) -> set[str]:
-    """Add the captions of one file; return the pictures it names."""
+    """Add the captions of one file; the pictures it names."""
     images, captions = '{"id": 1, "file_name": "1.jpg"}', '{"image_id": 1, "caption": "a dog"}'
     expected = f'write {{"images": [{images}], "annotations": [{captions}]}}'
     content = parse(_CocoFile, read_whole(file), file, expected=expected)
@@ -411,7 +411,7 @@ class _MaybeSplit(BaseModel):
 
 
 class _Row(BaseModel):
-    """A row of one's own captions file: one caption, or in JSON also a list of them."""
+    """A row of a captions file: one caption, or in JSON also a list of them."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
     picture: str = Field(validation_alias=AliasChoices(*_PICTURE_COLUMNS))
@@ -464,7 +464,7 @@ def _table_rows(file: Path) -> Iterator[tuple[int, _Row]]:
     for names in (_PICTURE_COLUMNS, _CAPTION_COLUMNS):
         if sum(column in names for column in columns) != 1:
             problem = f"expected one column named {names[0]}, found {short(', '.join(columns))}"
-            remedy = "let the first line name the columns: picture, caption and if you like split"
+            remedy = "let the first line name the columns: picture, caption and optionally split"
             raise bad_row(f"{file}, line {first}", f"{problem}; {remedy}")
     for number, row in rows:
         yield number, _Row.model_validate(row)
@@ -477,7 +477,7 @@ def _table_rows(file: Path) -> Iterator[tuple[int, _Row]]:
 class _Layout:
     read: Callable[[list[Path], int], _Gathered]
     captions: tuple[str, ...]  # patterns of the captions' files within the folder
-    given: tuple[str, ...] = ()  # further patterns for a file that is given by its own path
+    given: tuple[str, ...] = ()  # further patterns for a path to a file
 
 
 _LAYOUTS = {
@@ -502,7 +502,7 @@ LAYOUTS = tuple(_LAYOUTS)
 
 
 def _recognise(path: Path, layout: str | None) -> tuple[str, list[Path]]:
-    """The layout and its captions' files; for texts beside pictures the folder itself."""
+    """The layout and its captions files; for texts beside pictures the folder itself."""
     if layout is not None and layout not in _LAYOUTS:
         near = difflib.get_close_matches(layout, LAYOUTS, n=1)
         hint = f"did you mean {near[0]}? Known" if near else "known"
@@ -547,5 +547,5 @@ def _only(files: list[Path]) -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name too long for the file system, or a folder one may not enter
+    except OSError:  # a name too long for the file system, or a folder without access
         return False

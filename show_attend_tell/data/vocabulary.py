@@ -1,7 +1,7 @@
-"""Words: how a caption is cut into words, and the list of words that a model knows.
+"""Words: the tokeniser of captions, and the vocabulary of a model.
 
 The paper (section 5.1) applies "basic tokenization" and a vocabulary of 10,000 words. As in the
-authors' code, word 0 ends a caption and word 1 stands for every word that is not in the list.
+authors' code, word 0 ends a caption and word 1 stands for every word outside the vocabulary.
 """
 
 import functools
@@ -23,7 +23,7 @@ _SAME = str.maketrans({"’": "'", "\u2010": "-", "\u2011": "-"})  # one spellin
 
 
 class _Shapes(dict[int, str]):
-    """What a character is to a word: `a` part of it, `'` and `-` joints, `.` a mark, or a blank."""
+    """The class of a character: `a` in words, `'` and `-` within words, `.` a mark, or a blank."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -44,10 +44,10 @@ _WORDS_AND_MARKS = re.compile(r"a+(?:['-]a+)*|[^ ]")
 
 
 def tokenise(caption: str, *, punctuation: bool = False) -> list[str]:
-    """Cut a caption into lower-case words.
+    """The lower-case words of a caption.
 
     A word is a run of letters and digits of any script, with apostrophes and hyphens inside it.
-    Scripts that write no blanks between words have to be cut by the writer of the captions.
+    Scripts without blanks between words must be segmented beforehand.
 
     Parameters
     ----------
@@ -65,7 +65,9 @@ def tokenise(caption: str, *, punctuation: bool = False) -> list[str]:
     pattern = _WORDS_AND_MARKS if punctuation else _WORDS
     tokens: list[str] = []
     for chunk in text.split():
-        if chunk.isalnum() or (punctuation and chunk == "'s"):  # nearly all; the rest is slower
+        if chunk.isalnum() or (
+            punctuation and chunk == "'s"
+        ):  # nearly all chunks; the rest is slower
             tokens.append(chunk)
         else:
             found = pattern.finditer(chunk.translate(_SHAPES))
@@ -75,7 +77,7 @@ def tokenise(caption: str, *, punctuation: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words a model knows, by index: `<end>`, `<unk>`, then from frequent to rare.
+    """The words of a model by index: `<end>`, `<unk>`, then from frequent to rare.
 
     >>> vocabulary = Vocabulary.build(["A dog runs.", "A dog sits."])
     >>> vocabulary.words
@@ -101,14 +103,14 @@ class Vocabulary:
         minimum_count: int = 1,
         punctuation: bool = False,
     ) -> "Vocabulary":
-        """Take the most frequent words of the captions; equally frequent ones by alphabet.
+        """The most frequent words of the captions; equally frequent ones in alphabetical order.
 
         Parameters
         ----------
         size
             At most so many words, the two special ones included; None for no limit.
         minimum_count
-            Leave out words that are rarer.
+            Leave out rarer words.
         """
         if size is not None and size < len(_SPECIAL):
             raise UserError(
@@ -150,12 +152,12 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Read what `save` wrote.
+        """The vocabulary that `save` wrote.
 
         Raises
         ------
         UserError
-            `model.vocabulary`: missing, cut, of another format, or a line is no new word.
+            `model.vocabulary`: missing, cut off, of another format, or with a bad or repeated word.
         """
         try:
             text = regular_file(path).read_bytes().decode("utf-8-sig")
@@ -181,7 +183,7 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """Identity of the vocabulary: the hash of the file that `save` writes."""
+        """The hash of the file that `save` writes."""
         return hashlib.sha256(self._text.encode("utf-8")).hexdigest()
 
     @property
@@ -195,7 +197,7 @@ class Vocabulary:
 
 
 def faulty_word(words: Sequence[str], place: str, number: int) -> str | None:
-    """The first entry that no list of words can have, and what is wrong with it.
+    """What is wrong with the first bad entry of a list of words; None if all are good.
 
     Parameters
     ----------
