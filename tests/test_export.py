@@ -1,5 +1,6 @@
 """The exported model: the same numbers as PyTorch, without PyTorch."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -206,6 +207,17 @@ def test_the_card_says_what_the_model_is_and_how_well_it_scores(run: Run, tmp_pa
 def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not those that"):
         export_model(run, tmp_path / "model", encoder_weights="random:4")
+
+
+def test_a_decoder_without_attention_is_not_exported(run: Run, tmp_path: Path) -> None:
+    section = run.recipe.model.model_copy(update={"attention": "mean"})
+    recipe = run.recipe.model_copy(update={"model": section})
+    with pytest.raises(
+        UserError, match=r"expected a model with soft or hard .* found mean"
+    ) as caught:
+        export_model(dataclasses.replace(run, recipe=recipe), tmp_path / "model")
+    assert caught.value.code == "request.rival"
+    assert not (tmp_path / "model").exists()
 
 
 def test_captioning_imports_no_torch(model: ExportedModel) -> None:
