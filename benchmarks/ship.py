@@ -89,13 +89,13 @@ def main() -> None:
     frozen, below = features / "lite2", features / "below"
 
     sat("prepare", asked.data, frozen)
-    with ThreadPoolExecutor(2) as side_by_side:
-        soft = side_by_side.submit(train, frozen, runs / "soft")
+    with ThreadPoolExecutor(2) as parallel_map:
+        soft = parallel_map.submit(train, frozen, runs / "soft")
         sat("prepare", asked.data, below, "--fine-tuned", "3", "--augmentations", "8")
         soft.result()
-        first = side_by_side.map(lambda name: tune_and_reward(below, runs, name), RATES)
+        first = parallel_map.map(lambda name: tune_and_reward(below, runs, name), RATES)
         average(runs / "between", [run for pair in first for run in pair])
-        list(side_by_side.map(lambda name: once_more(below, runs, name), AGAIN))
+        list(parallel_map.map(lambda name: once_more(below, runs, name), AGAIN))
     run, model = runs / "flickr8k", asked.work / "model"
     average(run, [runs / name for name in AGAIN])
     if not (model / "model.json").exists():

@@ -597,8 +597,8 @@ def test_a_jpeg_without_its_end_mark_carries_a_warning() -> None:
 def test_padded_restart_marks_are_no_scans() -> None:
     scan = b"\x01\xff\x00\xff\xff\xff\xd3\xff\xff\x00\x02\xff\xd0"
     header = b"\xff\xd8\xff\xda\0\x04ab"
-    survey = survey_jpeg(header + scan * 5000 + b"\xff\xff\xd9" + b"\xff\xda" * 9, 1000)
-    assert (survey.scans, survey.pieces, survey.has_more) == (1, 1, True)
+    prepare = survey_jpeg(header + scan * 5000 + b"\xff\xff\xd9" + b"\xff\xda" * 9, 1000)
+    assert (prepare.scans, prepare.pieces, prepare.has_more) == (1, 1, True)
     assert survey_jpeg(header + b"\xff\xfe\0\2" * 5000, 1000).pieces == 1001
     assert survey_jpeg(header + scan + b"\xff\xd9\0\0", 9).has_more is False
     assert survey_jpeg(header + scan, 9).has_more is True

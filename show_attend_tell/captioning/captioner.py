@@ -172,7 +172,7 @@ class Captioner:
         remaining = iter(pictures)
         at_once = self._at_once(search)
         batches = iter(lambda: list(islice(remaining, at_once)), [])
-        for answers in side_by_side(
+        for answers in parallel_map(
             partial(self._caption_some, search=search), batches, self.model.threads
         ):
             yield from answers

@@ -218,7 +218,7 @@ def _encode(work: "Preparation", thing: str, out: Path) -> Collection[str]:
 
     say = terminal.console(stderr=True)
     rows, columns = work.encoder.grid
-    total, waiting = len(work.store.seen), len(work.waiting)
+    total, waiting = len(work.store.sources), len(work.waiting)
     say.print(
         f"[bold]{work.encoder.name}[/]: {rows} × {columns} × {work.encoder.depth} numbers each, "
         f"{counted(total, thing)}, {readable_size(work.bytes_needed)} in "

@@ -70,7 +70,7 @@ class Survey:
         return self.copies * self.metadata
 
 
-def survey(content: bytes, most_pieces: Mapping[str, int]) -> Survey:
+def prepare(content: bytes, most_pieces: Mapping[str, int]) -> Survey:
     """The survey of a picture file, up to `most_pieces` of its format.
 
     Pillow, too, reads them one by one in Python, at a microsecond or more each.

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validato
 from show_attend_tell.data.contents import (
     Survey,
     count_gif_frames,
-    survey,
+    prepare,
     unsupported_format,
 )
 from show_attend_tell.errors import UserError
@@ -306,7 +306,7 @@ def _read_stream(stream: BinaryIO, name: str) -> bytes:
 
 def _survey(content: bytes, name: str) -> Survey:
     """The survey of a file; an error if its metadata are beyond the limits."""
-    found = survey(content, MOST_PIECES)
+    found = prepare(content, MOST_PIECES)
     if found.scans > MOST_SCANS:
         raise _too_large(name, "more scans", str(MOST_SCANS))
     if found.fill > MOST_FILL and found.has_more and not found.scans:

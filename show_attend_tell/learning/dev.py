@@ -10,7 +10,7 @@ from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.evaluate import caption_rows, references
 from show_attend_tell.learning.feed import Feed
-from show_attend_tell.learning.model.decoder import Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder
 from show_attend_tell.learning.objectives.likelihood import soft_cost
 from show_attend_tell.learning.watching.sheets import draw_sheet
 from show_attend_tell.scoring import BLEU, score_captions
@@ -29,7 +29,7 @@ class DevScores:
 
 
 def score_dev(
-    decoder: Teachable, feed: Feed, vocabulary: Vocabulary, folder: Path, epoch: int
+    decoder: CaptionDecoder, feed: Feed, vocabulary: Vocabulary, folder: Path, epoch: int
 ) -> DevScores:
     """Caption the dev pictures and score them; draws the epoch's sheet into the run folder."""
     store, recipe = feed.store, feed.recipe
@@ -50,12 +50,12 @@ def score_dev(
 
 
 @torch.inference_mode()
-def nats_per_word(decoder: Teachable, feed: Feed) -> float:
+def nats_per_word(decoder: CaptionDecoder, feed: Feed) -> float:
     """The mean −log p of a word of people's captions: a loss, never a score."""
     nats, words = 0.0, 0
     for batch in feed.batches(CAPTIONS_AT_ONCE, (0,)):
         captions = feed.words(batch)
-        lesson = decoder.teach(decoder.see(feed.features(batch)), captions)
-        cost = soft_cost(decoder, lesson, captions, double_stochastic=0.0, label_smoothing=0.0)
+        output = decoder(decoder.encode(feed.features(batch)), captions)
+        cost = soft_cost(decoder, output, captions, double_stochastic=0.0, label_smoothing=0.0)
         nats, words = nats + cost.nats, words + cost.words
     return nats / words

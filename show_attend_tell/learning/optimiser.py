@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from show_attend_tell.learning.model.decoder import Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder
 from show_attend_tell.learning.recipe import TrainingSection
 from show_attend_tell.learning.run import is_fine_tuned
 
 
-def make_optimiser(decoder: Teachable, training: TrainingSection) -> torch.optim.Optimizer:
+def make_optimiser(decoder: CaptionDecoder, training: TrainingSection) -> torch.optim.Optimizer:
     """The recipe's optimiser, with a learning rate of its own for the encoder's stages."""
     named = list(decoder.named_parameters())
     groups = [
@@ -38,7 +38,7 @@ def set_learning_rate(
 class WeightAverage:
     """A moving average of a decoder's weights; of no tensors where `decay` is 0."""
 
-    def __init__(self, decoder: Teachable, decay: float) -> None:
+    def __init__(self, decoder: CaptionDecoder, decay: float) -> None:
         self.decay = decay
         self.tensors: dict[str, Tensor] = {}
         if decay:
@@ -46,7 +46,7 @@ class WeightAverage:
             self.tensors = {name: tensor.detach().clone() for name, tensor in state.items()}
 
     @torch.no_grad()
-    def update(self, decoder: Teachable, step: int) -> None:
+    def update(self, decoder: CaptionDecoder, step: int) -> None:
         """Take in the weights after a step, counted from 0."""
         if not self.tensors:
             return

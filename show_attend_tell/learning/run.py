@@ -96,7 +96,7 @@ def decoder_for(recipe: ModelSection, features: StoreIndex, words: int) -> Capti
     return Decoder(recipe, features.depth, words, upper)
 
 
-def load_weights(decoder: Teachable, tensors: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(decoder: CaptionDecoder, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Put weights read from `path` into a decoder of the same shapes."""
     check_same(
         _shapes(tensors),

@@ -52,7 +52,7 @@ def hard(words: str) -> Caption:
 Turn = Callable[[Caption], Caption]
 
 
-def as_it_is(caption: Caption) -> Caption:
+def identity(caption: Caption) -> Caption:
     return caption
 
 
@@ -153,7 +153,7 @@ def golden(kind: str) -> Image.Image:
 
 @each_kind
 def test_a_drawing_looks_as_it_did(kind: str) -> None:
-    drawn, expected = KINDS[kind](as_it_is), golden(kind)
+    drawn, expected = KINDS[kind](identity), golden(kind)
     assert drawn.size == expected.size
     assert similarity(drawn, expected) > ALIKE
     colours = np.abs(np.asarray(drawn.reduce(8), float) - np.asarray(expected.reduce(8), float))
@@ -171,4 +171,4 @@ def test_a_map_that_is_turned_would_be_noticed(kind: str, axis: int) -> None:
 
 if __name__ == "__main__":
     for name, make in KINDS.items():
-        make(as_it_is).quantize(256).save(GOLDEN / f"{name}.png", optimize=True)
+        make(identity).quantize(256).save(GOLDEN / f"{name}.png", optimize=True)

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.vocabulary import Vocabulary
-from show_attend_tell.learning.model.decoder import Teachable
+from show_attend_tell.learning.model.decoder import CaptionDecoder
 from show_attend_tell.learning.objectives.distillation import Teachers
 from show_attend_tell.learning.objectives.hard import Baseline, hard_cost
-from show_attend_tell.learning.objectives.likelihood import Advice, Cost, soft_cost
+from show_attend_tell.learning.objectives.likelihood import Cost, SoftTargets, soft_cost
 from show_attend_tell.learning.objectives.rewards import CaptionReward, rewarded_cost
 from show_attend_tell.learning.recipe import Recipe
 
@@ -25,7 +25,7 @@ class Objective:
     """
 
     def __init__(
-        self, decoder: Teachable, recipe: Recipe, store: FeatureStore, vocabulary: Vocabulary
+        self, decoder: CaptionDecoder, recipe: Recipe, store: FeatureStore, vocabulary: Vocabulary
     ) -> None:
         self.decoder, self.recipe = decoder, recipe
         is_hard = recipe.model.attention == "hard"
@@ -53,7 +53,7 @@ class Objective:
             What everything random is drawn from.
         """
         training = self.recipe.training
-        annotations = self.decoder.see(features)  # once for people's captions and drawn ones
+        annotations = self.decoder.encode(features)  # once for people's captions and drawn ones
         words_cost = partial(
             soft_cost,
             self.decoder,
@@ -71,12 +71,12 @@ class Objective:
                 rng=rng,
                 dropout=rng,
             )
-        advice = None
+        soft_targets = None
         if self.teachers:
-            probs = self.teachers.advise(features, captions)
-            advice = Advice(probs, self.recipe.distillation.weight)
-        lesson = self.decoder.teach(annotations, captions, rng)
-        cost = words_cost(lesson, captions, advice=advice)
+            probs = self.teachers.soft_targets(features, captions)
+            soft_targets = SoftTargets(probs, self.recipe.distillation.weight)
+        output = self.decoder(annotations, captions, rng)
+        cost = words_cost(output, captions, soft_targets=soft_targets)
         if self.reward is None:
             return cost
         return rewarded_cost(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from show_attend_tell.errors import UserError
-from show_attend_tell.files import cannot_write, must_be_file, write_text
+from show_attend_tell.files import cannot_write, regular_file, write_text
 from show_attend_tell.learning.watching.events import Dev, LogEvent, Step, from_line, to_line
 from show_attend_tell.report.curves import curves_page
 from show_attend_tell.report.facts import Curves

@@ -25,6 +25,7 @@ from show_attend_tell.learning.evaluate import Evaluation, evaluate
 from show_attend_tell.learning.run import BEST, Run
 from show_attend_tell.learning.watching import history
 from show_attend_tell.learning.watching.looking import look_at_boxes
+from show_attend_tell.parallel import parallel_map
 from show_attend_tell.report.facts import Attention, Calibration, Entry, Facts, Shown
 from show_attend_tell.scoring import measure_diversity
 from show_attend_tell.scoring.analysis.calibration import (
