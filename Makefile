@@ -9,7 +9,7 @@ demo: .venv/.base
 	$(BIN)/sat draw examples --out demo.html --overwrite
 
 test: install
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: install
 	$(BIN)/ruff format --check .
@@ -17,7 +17,7 @@ check: install
 	$(BIN)/oxlint show_attend_tell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 # The paper's table on Flickr8k with ours beside it. With the captions in benchmarks/captions nothing is trained; without them eight processor hours are.
 DATA ?= flickr8k

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 from PIL import Image
 
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
-from show_attend_tell.learning.encoders import make_encoder
-from show_attend_tell.learning.encoders.prepare import Preparation
+from show_attend_tell.learning.encoders import make_encoder, prepare
+from show_attend_tell.learning.encoders.prepare import Encode, Pixels, Preparation
 from show_attend_tell.learning.export.folder import export_model
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
@@ -16,10 +18,27 @@ from show_attend_tell.learning.trainer import train
 from tests.tiny_world import tiny_recipe
 
 
+def in_pytorch(encoder: torch.nn.Module) -> Encode:
+    """The encoder as `encoder_function` gives it, without the seconds of an export."""
+
+    def encode(pixels: Pixels) -> np.ndarray:
+        with torch.no_grad():
+            return encoder(torch.from_numpy(pixels)).numpy()
+
+    return encode
+
+
 def small_store(
-    folder: Path, *, fine_tuned: int = 0, encoder: str = "efficientnet-lite0"
+    folder: Path,
+    *,
+    fine_tuned: int = 0,
+    encoder: str = "efficientnet-lite0",
+    exported: bool = True,
 ) -> FeatureStore:
-    """A finished store of twelve pictures of noise; made once per folder and `fine_tuned`."""
+    """A finished store of twelve pictures of noise; made once per folder and `fine_tuned`.
+
+    With `exported=False` PyTorch computes the features, which saves the seconds of an export.
+    """
     photos, store = folder / "photos", folder / f"store{fine_tuned or ''}"
     if store.exists():
         return FeatureStore.open(store)
@@ -32,7 +51,10 @@ def small_store(
         rows.append(f"{i}.png,a picture of number {i},{'train' if i < 8 else 'dev'}")
     (photos / "captions.csv").write_text("\n".join(rows) + "\n")
     network = make_encoder(encoder, weights="random:3", size=64)
-    work = Preparation(load_dataset(photos), store, network, fine_tuned=fine_tuned)
+    with pytest.MonkeyPatch.context() as patch:
+        if not exported:
+            patch.setattr(prepare, "encoder_function", in_pytorch)
+        work = Preparation(load_dataset(photos), store, network, fine_tuned=fine_tuned)
     assert work.run() == {}
     return work.store
 

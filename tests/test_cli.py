@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import show_attend_tell
+from show_attend_tell import cli
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.files import RunLock
 from tests.conftest import Sat
@@ -38,6 +39,19 @@ TINY = [
 @pytest.fixture
 def store(tmp_path: Path) -> FeatureStore:
     return make_store(tmp_path / "store", train=40, dev=6)[0]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, evaluated, and the store beside it: to be copied, not changed."""
+    folder = tmp_path_factory.mktemp("trained")
+    store = make_store(folder / "store", train=40, dev=6)[0].folder
+    for words in (
+        ["train", str(store), str(folder / "run"), *settings()],
+        ["evaluate", str(folder / "run"), str(store), "--beam", "1"],
+    ):
+        cli.app(words, standalone_mode=False)
+    return folder
 
 
 def settings(*more: str) -> list[str]:
@@ -130,11 +144,9 @@ def become(path: Path, what: str) -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("what", ["a folder", "a pipe", "rubbish"])
 def test_a_damaged_file_of_a_run_is_a_sentence_and_no_wait(
-    what: str, sat: Sat, store: FeatureStore, tmp_path: Path
+    what: str, sat: Sat, trained: Path, tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
-    sat("train", store.folder, run, *settings())
-    sat("evaluate", run, store.folder, "--beam", "1")
+    run, store = trained / "run", trained / "store"
     for name in (
         *("recipe.toml", "vocabulary.txt", "best.safetensors", "last.safetensors"),
         *("log.jsonl", "scores.json", "lock"),
@@ -146,10 +158,10 @@ def test_a_damaged_file_of_a_run_is_a_sentence_and_no_wait(
             previous.unlink()
         answers = [
             sat("show", broken),
-            sat("train", store.folder, broken, "--resume"),
+            sat("train", store, broken, "--resume"),
         ]
         if name in ("vocabulary.txt", "best.safetensors"):  # only what uses the model reads them
-            answers.append(sat("evaluate", broken, store.folder, "--out", tmp_path / "out"))
+            answers.append(sat("evaluate", broken, store, "--out", tmp_path / "out"))
         for code, _, err in answers:
             assert code in (0, 1, 2)  # 2: a recipe
             assert "Traceback" not in err
@@ -157,12 +169,9 @@ def test_a_damaged_file_of_a_run_is_a_sentence_and_no_wait(
             assert any(f"{broken / name}: " in err for _, _, err in answers), (name, answers)
 
 
-def test_evaluate_as_json_prints_what_it_writes(
-    sat: Sat, store: FeatureStore, tmp_path: Path
-) -> None:
-    sat("train", store.folder, tmp_path / "run", *settings())
+def test_evaluate_as_json_prints_what_it_writes(sat: Sat, trained: Path, tmp_path: Path) -> None:
     code, out, _ = sat(
-        "evaluate", tmp_path / "run", store.folder, "--json", "--out", tmp_path / "here"
+        *("evaluate", trained / "run", trained / "store", "--json", "--out", tmp_path / "here")
     )
     assert code == 0
     assert json.loads(out) == json.loads((tmp_path / "here" / "scores.json").read_text())

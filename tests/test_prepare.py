@@ -25,6 +25,7 @@ from show_attend_tell.errors import UserError
 from show_attend_tell.learning.encoders import Encoder, make_encoder, prepare
 from show_attend_tell.learning.encoders.graph import encoder_function
 from show_attend_tell.learning.encoders.prepare import Encode, Pixels, Preparation, read_pixels
+from tests.small_photos import in_pytorch
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNT = 12  # a batch of 8 and a batch of 4
@@ -47,8 +48,9 @@ def encode(encoder: Encoder) -> Encode:
 
 
 @pytest.fixture
-def exported(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "encoder_function", lambda _: encode)
+def not_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export takes seconds: PyTorch computes the features, except where they are compared."""
+    monkeypatch.setattr(prepare, "encoder_function", in_pytorch)
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, encode: Encode) -> None:
@@ -96,6 +98,7 @@ def refused(act: Callable[[], object]) -> UserError:
 # The numbers
 
 
+@pytest.mark.slow
 def test_the_exported_encoder_equals_the_learning_one(encoder: Encoder, encode: Encode) -> None:
     for count in (1, 3, 8):
         pixels = np.random.default_rng(count).integers(0, 256, (count, 64, 64, 3), dtype=np.uint8)
@@ -103,15 +106,18 @@ def test_the_exported_encoder_equals_the_learning_one(encoder: Encoder, encode: 
         np.testing.assert_allclose(encode(pixels), expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_picture_has_the_same_features_in_any_batch(encode: Encode) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 64, 64, 3), dtype=np.uint8)
     alone = np.concatenate([encode(one[None]) for one in pixels])
     np.testing.assert_allclose(encode(pixels), alone, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_store_holds_what_the_encoder_gives(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, encode: Encode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    instead(monkeypatch, encode)
     store = prepared(photos, tmp_path / "store", encoder)
     pixels = [read_pixels(store, row) for row in range(COUNT)]
     expected = encoder(torch.from_numpy(np.stack(pixels))).numpy()
@@ -119,7 +125,7 @@ def test_the_store_holds_what_the_encoder_gives(
 
 
 def test_the_store_holds_every_view_of_the_training_pictures(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     dataset = load_dataset(photos)
     work = Preparation(dataset, tmp_path / "store", encoder, augmentations=3)
@@ -134,7 +140,7 @@ def test_the_store_holds_every_view_of_the_training_pictures(
 
 
 def test_the_index_says_whose_features_they_are(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     index = prepared(photos, tmp_path / "store", encoder).index
     assert (index.encoder, index.weights_hash) == (encoder.name, encoder.weights_hash)
@@ -143,7 +149,7 @@ def test_the_index_says_whose_features_they_are(
 
 
 def test_a_finished_preparation_is_whole_and_told_as_it_goes(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     told: list[int] = []
     work = Preparation(load_dataset(photos), tmp_path / "store", encoder)
@@ -156,7 +162,7 @@ def test_a_finished_preparation_is_whole_and_told_as_it_goes(
 
 
 def test_a_preparation_goes_on_where_it_stopped(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     class Stop(Exception):
         pass
@@ -174,7 +180,7 @@ def test_a_preparation_goes_on_where_it_stopped(
 
 
 def test_a_finished_store_is_left_as_it_is(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     before = contents(prepared(photos, tmp_path / "store", encoder).folder)
     again = Preparation(load_dataset(photos), tmp_path / "store", encoder)
@@ -197,7 +203,7 @@ work.run(lambda done: os.kill(os.getpid(), signal.SIGKILL))
 
 @pytest.mark.slow
 def test_a_killed_preparation_ends_as_an_unbroken_one_byte_for_byte(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     whole = prepared(photos, tmp_path / "whole", encoder)
     killed = subprocess.run(
@@ -216,7 +222,7 @@ def test_a_killed_preparation_ends_as_an_unbroken_one_byte_for_byte(
 
 
 def test_a_bad_picture_is_skipped_named_and_recorded(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     (photos / "03.png").write_text("not a picture")
     work = Preparation(load_dataset(photos), tmp_path / "store", encoder)
@@ -229,7 +235,7 @@ def test_a_bad_picture_is_skipped_named_and_recorded(
 
 
 def test_a_mended_picture_is_all_that_a_second_run_does(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     whole = prepared(photos, tmp_path / "whole", encoder)
     (photos / "03.png").write_text("not a picture")
@@ -243,7 +249,7 @@ def test_a_mended_picture_is_all_that_a_second_run_does(
 
 
 def test_a_batch_of_bad_pictures_does_not_stop_the_rest(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     for number in range(8):
         (photos / f"{number:02}.png").unlink()
@@ -341,7 +347,7 @@ def test_another_encoder_is_refused_on_an_existing_store(
     photos: Path,
     tmp_path: Path,
     encoder: Encoder,
-    exported: None,
+    not_exported: None,
 ) -> None:
     before = contents(prepared(photos, tmp_path / "store", encoder).folder)
     error = refused(lambda: prepared(photos, tmp_path / "store", small_encoder(**other)))
@@ -351,7 +357,7 @@ def test_another_encoder_is_refused_on_an_existing_store(
 
 
 def test_other_captions_are_refused_on_an_existing_store(
-    photos: Path, tmp_path: Path, encoder: Encoder, exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
 ) -> None:
     prepared(photos, tmp_path / "store", encoder)
     captions = photos / "captions.csv"
@@ -399,7 +405,7 @@ def sat(*words: object) -> Result:
     return CliRunner().invoke(cli.app, [str(word) for word in words], env={"COLUMNS": "300"})
 
 
-def test_prepare_makes_a_store(photos: Path, tmp_path: Path, exported: None) -> None:
+def test_prepare_makes_a_store(photos: Path, tmp_path: Path, not_exported: None) -> None:
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
     assert result.exit_code == 0, result.output
     assert "done: 12 pictures" in result.stderr
@@ -408,7 +414,7 @@ def test_prepare_makes_a_store(photos: Path, tmp_path: Path, exported: None) -> 
 
 
 def test_prepare_tells_disk_and_time_before_it_starts(
-    photos: Path, tmp_path: Path, exported: None, monkeypatch: pytest.MonkeyPatch
+    photos: Path, tmp_path: Path, not_exported: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*_: object) -> None:
         raise RuntimeError("the work starts")
@@ -421,7 +427,7 @@ def test_prepare_tells_disk_and_time_before_it_starts(
 
 
 def test_prepare_names_a_bad_picture_and_exits_1_with_the_rest_done(
-    photos: Path, tmp_path: Path, exported: None
+    photos: Path, tmp_path: Path, not_exported: None
 ) -> None:
     (photos / "03.png").write_text("not a picture")
     result = sat("prepare", photos, tmp_path / "store", *SMALL)
@@ -431,7 +437,9 @@ def test_prepare_names_a_bad_picture_and_exits_1_with_the_rest_done(
     assert FeatureStore.open(tmp_path / "store").missing() == [3]
 
 
-def test_prepare_says_what_is_done_already(photos: Path, tmp_path: Path, exported: None) -> None:
+def test_prepare_says_what_is_done_already(
+    photos: Path, tmp_path: Path, not_exported: None
+) -> None:
     (photos / "03.png").write_text("not a picture")
     sat("prepare", photos, tmp_path / "store", *SMALL)
     write_picture(photos / "03.png", 3)
@@ -443,7 +451,7 @@ def test_prepare_says_what_is_done_already(photos: Path, tmp_path: Path, exporte
 
 @pytest.mark.parametrize("name", ["[red].png", "[/].png", "[/bold]x.png", "\x1b[31m.png"])
 def test_a_bad_picture_with_an_odd_name_is_printed_harmlessly(
-    name: str, photos: Path, tmp_path: Path, exported: None
+    name: str, photos: Path, tmp_path: Path, not_exported: None
 ) -> None:
     (photos / name).parent.mkdir(exist_ok=True)
     (photos / name).write_text("not a picture")
@@ -470,7 +478,7 @@ def test_prepare_from_a_shell_exits_1_without_a_traceback(photos: Path, tmp_path
     assert FeatureStore.open(tmp_path / "store").missing() == [3]
 
 
-def test_show_tells_what_a_store_holds(photos: Path, tmp_path: Path, exported: None) -> None:
+def test_show_tells_what_a_store_holds(photos: Path, tmp_path: Path, not_exported: None) -> None:
     sat("prepare", photos, tmp_path / "store", *SMALL)
     result = sat("show", tmp_path / "store")
     assert result.exit_code == 0, result.output
@@ -486,7 +494,7 @@ def test_show_tells_what_a_store_holds(photos: Path, tmp_path: Path, exported: N
 
 
 def test_show_tells_how_far_a_half_made_store_is_and_what_was_skipped(
-    photos: Path, tmp_path: Path, exported: None
+    photos: Path, tmp_path: Path, not_exported: None
 ) -> None:
     (photos / "03.png").write_text("not a picture")
     sat("prepare", photos, tmp_path / "store", *SMALL)

@@ -49,7 +49,10 @@ def store_of_noise(captions: Path, folder: Path, recipe: Recipe) -> FeatureStore
 @pytest.mark.parametrize(
     ("name", "captions", "train_captions"),
     [
-        ("flickr8k-hard", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
+        pytest.param(
+            *("flickr8k-hard", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
+            marks=pytest.mark.slow,
+        ),
         ("flickr30k-soft", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
         ("rivals/flickr8k-mean", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),
         ("rivals/flickr8k-nic", "karpathy/dataset_flickr30k_300_rebuilt.json.gz", 1000),

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> FeatureStore:
-    return small_store(folder, fine_tuned=TUNED)
+    return small_store(folder, fine_tuned=TUNED, exported=False)
 
 
 def fine_tuned_recipe(*overrides: str) -> Recipe:
@@ -47,12 +47,12 @@ def upper_of(run: Run) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite0+efficientnet-lite2"])
-@pytest.mark.parametrize("grid", [4, 8])
+@pytest.mark.parametrize("grid", [2, 4])
 @pytest.mark.parametrize("fine_tuned", range(1, 7))
 def test_the_two_parts_give_what_the_whole_gives(fine_tuned: int, grid: int, name: str) -> None:
-    encoder = make_encoder(name, weights="random:3", size=128, grid=grid)
+    encoder = make_encoder(name, weights="random:3", size=64, grid=grid)
     lower, upper = encoder.split(fine_tuned)
-    pixels = torch.randint(256, (2, 128, 128, 3), dtype=torch.uint8)
+    pixels = torch.randint(256, (2, 64, 64, 3), dtype=torch.uint8)
     stored = lower(pixels)
     assert stored.shape == (2, lower.grid[0] * lower.grid[1], lower.depth)
     torch.testing.assert_close(upper(stored), encoder(pixels))
@@ -79,7 +79,9 @@ def test_stages_that_cannot_be_tuned_are_refused(name: str, fine_tuned: int, say
         make_encoder(name, weights="random").split(fine_tuned)
 
 
-def test_the_store_holds_the_map_below(store: FeatureStore) -> None:
+@pytest.mark.slow
+def test_the_store_holds_the_map_below(tmp_path: Path) -> None:
+    store = small_store(tmp_path, fine_tuned=TUNED)
     encoder = encoder_of(store.index)
     lower, _ = encoder.split(TUNED)
     pixels = torch.from_numpy(np.stack([read_pixels(store, row) for row in (0, 1)]))
@@ -154,7 +156,7 @@ def test_a_step_sees_its_pictures_once_however_many_captions_are_taught(
 def test_tuning_starts_from_a_run_of_the_frozen_encoder(
     folder: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
-    frozen = small_store(folder)
+    frozen = small_store(folder, exported=False)
     train(frozen, tmp_path / "frozen", small_recipe())
     still = fine_tuned_recipe("training.learning_rate=1e-12", "training.fine_tuned_rate=1e-12")
     train(store, tmp_path / "fine_tuned", still, start_from=tmp_path / "frozen")
@@ -183,11 +185,12 @@ def test_tuned_runs_are_averaged_with_their_stages_and_not_with_frozen_ones(
     for name in stages:
         expected = (states[0][name].double() + states[1][name].double()) / 2
         torch.testing.assert_close(states[2][name], expected.to(states[2][name].dtype))
-    train(small_store(folder), frozen, small_recipe())
+    train(small_store(folder, exported=False), frozen, small_recipe())
     with pytest.raises(UserError, match="fine_tuned is 0, not"):
         average_runs([one, frozen], tmp_path / "both")
 
 
+@pytest.mark.slow
 def test_the_exported_encoder_is_the_tuned_one(store: FeatureStore, tmp_path: Path) -> None:
     train(store, tmp_path / "run", fine_tuned_recipe("training.fine_tuned_rate=0.01"))
     run = Run.open(tmp_path / "run")

@@ -377,6 +377,7 @@ def test_a_missing_extra_is_named(
     assert "pip install 'show_attend_tell[tune]'" in err
 
 
+@pytest.mark.slow
 def test_what_mattered_is_drawn_when_enough_trials_finished(
     store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

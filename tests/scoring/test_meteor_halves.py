@@ -75,7 +75,13 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_meteor
 @pytest.mark.parametrize(
-    "first", [[], [""], ["."], None], ids=["sat", "notebook", "relative", "python -m"]
+    "first",
+    [
+        pytest.param([], id="sat", marks=pytest.mark.slow),
+        pytest.param([""], id="notebook", marks=pytest.mark.slow),
+        pytest.param(["."], id="relative", marks=pytest.mark.slow),
+        pytest.param(None, id="python -m"),
+    ],
 )
 def test_nothing_in_the_working_folder_is_run(
     hostile: Path, monkeypatch: pytest.MonkeyPatch, first: list[str] | None

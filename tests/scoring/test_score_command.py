@@ -365,7 +365,9 @@ def test_a_pipe_gets_plain_columns(sat: Sat, pair_: list[Path]) -> None:
     assert "unseen" not in out
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
+@pytest.mark.parametrize(
+    "form", [[], *(pytest.param([f], marks=pytest.mark.slow) for f in ("--json", "--markdown"))]
+)
 def test_the_command_ends_quietly_when_its_reader_has_left(
     pair_: list[Path], form: list[str]
 ) -> None:
@@ -897,7 +899,9 @@ def test_numbers_are_the_same_where_the_decimal_point_is_a_comma(
         assert out == expected
 
 
-@pytest.mark.parametrize("form", ["--json", "--markdown", None])
+@pytest.mark.parametrize(
+    "form", [None, *(pytest.param(f, marks=pytest.mark.slow) for f in ("--json", "--markdown"))]
+)
 def test_a_locale_without_unicode_stops_nothing(form: str | None, tmp_path: Path) -> None:
     words = [
         files.candidates_jsonl(tmp_path, {"ça.jpg": "ça", "b": ""}),
