@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from show_attend_tell.captioning.exported import ModelFacts, read_facts, sealed
+from show_attend_tell.captioning.settings import SearchSettings
 from show_attend_tell.data.features import FeatureStore, StoreIndex, examples_hash, examples_text
 from show_attend_tell.data.layouts import Example, load_dataset, names_splits
 from show_attend_tell.data.pictures import Preprocessing
@@ -215,9 +216,7 @@ def _model() -> str:
         punctuation=False,
         preprocessing=PREPROCESSING,
         grid=(7, 7),
-        beam=3,
-        length_power=0.7,
-        max_words=20,
+        search=SearchSettings(beam=3, length_power=0.7, max_words=20),
         files={f"{name}.onnx": "0" * 64 for name in ("encode", "start", "look", "advance")},
         origin={"encoder": "vgg19", "data_set": "flickr8k", "epoch": 1},
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from show_attend_tell import cli
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 # Tests compute with small matrices: on a busy machine a second thread only makes them wait.
 # Read when PyTorch is first imported, here and in the processes that tests start.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+settings.register_profile("sat", deadline=None)  # a busy machine is no failure
+settings.load_profile("sat")
 
 Sat = Callable[..., tuple[int, str, str]]
 

@@ -186,7 +186,11 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "no such word": (["{photo}", "--word", "elephant"], 2, "no word 'elephant' in the caption"),
     "word and page": (["{photo}", "--word", "a", "--out", "x.html"], 2, "--word makes a picture"),
     "word of several": (["{photos}", "--word", "a", "--out", "x.png"], 2, "--word shows one"),
-    "animation of several": (["{photos}", "--out", "x.gif"], 2, ".gif shows one picture"),
+    "animation of several": (
+        ["{photos}", "--out", "x.gif"],
+        2,
+        ".gif shows one caption of one picture",
+    ),
     "missing folder": (["{photo}", "--out", "none/x.png"], 1, "there is no folder none"),
     "over itself": (["{photo}", "--out", "{photo}"], 2, "is the picture itself"),
     "no pictures": (["{tmp}", "--out", "x.html"], 1, "no pictures in this folder"),
