@@ -33,9 +33,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch: a forked child must find 
 import torch
 
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.loop import checkpoint
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.run import BEST, LAST
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Event, Progress, Start
 from show_attend_tell.learning.watching.history import read
 from tests.tiny_world import make_store, tiny_recipe

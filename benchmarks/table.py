@@ -34,9 +34,9 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.files import write_json
 from show_attend_tell.learning.evaluate import caption_rows
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Stop
 from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import BLEU

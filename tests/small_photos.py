@@ -12,9 +12,9 @@ from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.learning.encoders import make_encoder, prepare
 from show_attend_tell.learning.encoders.prepare import Encode, Pixels, Preparation
 from show_attend_tell.learning.export.folder import export_model
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
 from tests.tiny_world import tiny_recipe
 
 

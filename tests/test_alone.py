@@ -37,7 +37,7 @@ def environment(exported: Path) -> dict[str, str]:
     ("statement", "answer"),
     [
         ("import torch", "No module named 'torch'"),
-        ("import show_attend_tell.learning.trainer", "No module named"),
+        ("import show_attend_tell.learning.loop.trainer", "No module named"),
         ("import socket; socket.create_connection(('127.0.0.1', 9))", "no network in this test"),
     ],
 )

@@ -8,12 +8,13 @@ import torch
 import show_attend_tell as sat_package
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning import average, checkpoint
+from show_attend_tell.learning import average
 from show_attend_tell.learning.export.card import write_card
 from show_attend_tell.learning.export.folder import export_model
+from show_attend_tell.learning.loop import checkpoint
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
-from show_attend_tell.learning.trainer import train
 from tests.conftest import Sat
 from tests.small_photos import small_recipe, small_store
 from tests.tiny_world import make_store, tiny_recipe

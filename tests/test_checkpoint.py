@@ -18,7 +18,14 @@ import torch
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock
-from show_attend_tell.learning.checkpoint import load, load_newest, pack, previous_of, save, unpack
+from show_attend_tell.learning.loop.checkpoint import (
+    load,
+    load_newest,
+    pack,
+    previous_of,
+    save,
+    unpack,
+)
 from tests.faults import failing_call
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -244,7 +251,7 @@ def test_another_file_is_refused_by_name(
 def test_a_newer_format_is_refused_even_when_an_older_one_is_there(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("show_attend_tell.learning.checkpoint.FORMAT", "2")
+    monkeypatch.setattr("show_attend_tell.learning.loop.checkpoint.FORMAT", "2")
     write(path, 3)
     monkeypatch.undo()
     with pytest.raises(UserError, match="written in format 2 by a newer version") as caught:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from show_attend_tell.data.batches import PADDING
-from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.loop import checkpoint
 from show_attend_tell.learning.model import rivals
 from show_attend_tell.learning.model.attention import Attention, Memory
 from show_attend_tell.learning.model.decoder import CaptionDecoder, Decoder

@@ -10,8 +10,8 @@ import pytest
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.looking import (
     boxes_as_seen,
     look_at_boxes,

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from show_attend_tell.data.features import FeatureStore, examples_hash
-from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.loop import checkpoint
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import LAST, VOCABULARY
-from show_attend_tell.learning.trainer import train
 from tests.small_photos import small_recipe, small_store
 from tests.tiny_world import make_store, tiny_recipe
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.features import FeatureStore
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching import report as reporting
 from show_attend_tell.learning.watching.report import gather, next_words
 from tests.conftest import Sat

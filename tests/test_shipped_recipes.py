@@ -8,9 +8,9 @@ import pytest
 from show_attend_tell.data.features import FeatureStore, StoreIndex, examples_hash
 from show_attend_tell.data.layouts import load_dataset
 from show_attend_tell.data.pictures import Preprocessing
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Start, Step
 from show_attend_tell.learning.watching.history import read
 from tests.shared import SHARED, needs_shared

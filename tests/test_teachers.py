@@ -9,12 +9,12 @@ import torch
 from show_attend_tell.data.batches import PADDING, Captions
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning.checkpoint import load
+from show_attend_tell.learning.loop.checkpoint import load
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.objectives.distillation import Teachers
 from show_attend_tell.learning.objectives.likelihood import SoftTargets, soft_cost
 from show_attend_tell.learning.recipe import load_recipe
 from show_attend_tell.learning.run import LAST, Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Event, Progress
 from tests.tiny_world import make_store, tiny_recipe
 

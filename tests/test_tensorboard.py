@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from show_attend_tell.learning.trainer import train
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.watching.events import to_line
 from show_attend_tell.learning.watching.history import read
 from show_attend_tell.learning.watching.tensorboard import FOLDER, TensorBoard

@@ -22,14 +22,14 @@ from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.data.pictures import Preprocessing
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock
-from show_attend_tell.learning import checkpoint, trainer
-from show_attend_tell.learning.dev import DevScores
 from show_attend_tell.learning.evaluate import caption_rows
+from show_attend_tell.learning.loop import checkpoint, trainer
+from show_attend_tell.learning.loop.dev import DevScores
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.objectives import objective
 from show_attend_tell.learning.recipe import Recipe, load_recipe
 from show_attend_tell.learning.run import BEST, LAST, Run
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Dev, Event, Progress, Start, Step, Stop
 from show_attend_tell.learning.watching.history import read
 from show_attend_tell.scoring import METRICS
@@ -280,7 +280,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from show_attend_tell.data.features import FeatureStore
-from show_attend_tell.learning import trainer
+from show_attend_tell.learning.loop import trainer
 from show_attend_tell.learning.watching.events import Progress
 from tests.tiny_world import tiny_recipe
 

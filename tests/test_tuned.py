@@ -9,16 +9,16 @@ import torch
 from show_attend_tell.captioning.exported import ExportedModel
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.average import average_runs
 from show_attend_tell.learning.encoders import make_encoder
 from show_attend_tell.learning.encoders.base import UpperStages
 from show_attend_tell.learning.encoders.prepare import read_pixels
 from show_attend_tell.learning.export.folder import export_model
+from show_attend_tell.learning.loop import checkpoint
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.model.decoder import Decoder
 from show_attend_tell.learning.recipe import Recipe
 from show_attend_tell.learning.run import LAST, Run, encoder_of, is_fine_tuned
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Event, Progress
 from tests.small_photos import small_recipe, small_store
 

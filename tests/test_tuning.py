@@ -19,7 +19,8 @@ import show_attend_tell.learning
 from show_attend_tell.cli import terminal
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
-from show_attend_tell.learning import checkpoint, tuning
+from show_attend_tell.learning import tuning
+from show_attend_tell.learning.loop import checkpoint
 from show_attend_tell.learning.recipe import Recipe, load_recipe, vary
 from show_attend_tell.learning.run import BEST, Run
 from show_attend_tell.learning.watching.events import Dev, Event, Progress, Start

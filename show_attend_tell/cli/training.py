@@ -272,7 +272,7 @@ def train(
     with needs("train"):
         import torch
 
-        from show_attend_tell.learning.trainer import train as learn
+        from show_attend_tell.learning.loop.trainer import train as learn
     from show_attend_tell.cli import terminal
     from show_attend_tell.data.features import FeatureStore
     from show_attend_tell.learning.watching.events import Event, Start, Watch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock, cannot_write, write_json_lines, write_text
-from show_attend_tell.learning import checkpoint
+from show_attend_tell.learning.loop import checkpoint
 from show_attend_tell.learning.run import (
     BEST,
     RECIPE,

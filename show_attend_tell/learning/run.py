@@ -15,9 +15,9 @@ from show_attend_tell.data.features import FeatureStore, StoreIndex
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import cannot_write
-from show_attend_tell.learning import checkpoint
 from show_attend_tell.learning.encoders import Encoder, make_encoder
 from show_attend_tell.learning.encoders.joined import PLUS
+from show_attend_tell.learning.loop import checkpoint
 from show_attend_tell.learning.model.decoder import CaptionDecoder, Decoder
 from show_attend_tell.learning.model.rivals import make_decoder
 from show_attend_tell.learning.recipe import EncoderSection, ModelSection, Recipe, load_recipe

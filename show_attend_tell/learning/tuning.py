@@ -24,9 +24,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from show_attend_tell.data.features import FeatureStore
 from show_attend_tell.errors import UserError
 from show_attend_tell.files import RunLock, make_room, write_atomically, write_text
+from show_attend_tell.learning.loop.trainer import train
 from show_attend_tell.learning.recipe import Recipe, example_of, parse_value, vary
 from show_attend_tell.learning.run import BEST, check_encoder
-from show_attend_tell.learning.trainer import train
 from show_attend_tell.learning.watching.events import Dev, Event, TrialEnd, TrialStart, Watch
 from show_attend_tell.private import matplotlib_figure
 

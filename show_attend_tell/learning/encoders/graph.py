@@ -9,7 +9,7 @@ import torch
 
 from show_attend_tell.captioning.exported import open_graph
 from show_attend_tell.learning.encoders.base import Encoder
-from show_attend_tell.learning.tracing import trace
+from show_attend_tell.learning.encoders.tracing import trace
 
 
 def encoder_graph(encoder: Encoder) -> onnx.ModelProto:

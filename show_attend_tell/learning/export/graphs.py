@@ -6,9 +6,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from show_attend_tell.learning.encoders.tracing import trace
 from show_attend_tell.learning.model.attention import Memory
 from show_attend_tell.learning.model.decoder import Decoder, Dropout, State
-from show_attend_tell.learning.tracing import trace
 
 SMALLEST_HALVED = 64  # numbers; smaller constants are not worth a cast
 

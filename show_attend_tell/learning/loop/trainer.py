@@ -23,12 +23,16 @@ from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.errors import UserError, counted
 from show_attend_tell.files import RunLock, write_text
 from show_attend_tell.interruption import Asked, asked_to_stop
-from show_attend_tell.learning import checkpoint
-from show_attend_tell.learning.dev import score_dev
-from show_attend_tell.learning.feed import Feed
+from show_attend_tell.learning.loop import checkpoint
+from show_attend_tell.learning.loop.dev import score_dev
+from show_attend_tell.learning.loop.feed import Feed
+from show_attend_tell.learning.loop.optimiser import (
+    WeightAverage,
+    make_optimiser,
+    set_learning_rate,
+)
 from show_attend_tell.learning.objectives.likelihood import Cost
 from show_attend_tell.learning.objectives.objective import Objective
-from show_attend_tell.learning.optimiser import WeightAverage, make_optimiser, set_learning_rate
 from show_attend_tell.learning.recipe import Recipe, VocabularySection
 from show_attend_tell.learning.run import (
     BEST,

@@ -9,7 +9,7 @@ import torch
 from show_attend_tell.captioning.search import Search
 from show_attend_tell.data.vocabulary import Vocabulary
 from show_attend_tell.learning.evaluate import caption_rows, references
-from show_attend_tell.learning.feed import Feed
+from show_attend_tell.learning.loop.feed import Feed
 from show_attend_tell.learning.model.decoder import CaptionDecoder
 from show_attend_tell.learning.objectives.likelihood import soft_cost
 from show_attend_tell.learning.watching.sheets import draw_sheet
