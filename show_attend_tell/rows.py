@@ -32,6 +32,7 @@ MOST_LINE_BYTES = 1 << 20
 # The longest captions in use are paragraphs of some hundred words.
 MOST_CHARACTERS = 10_000
 MOST_WORDS = 1_000
+MOST_LETTERS = 1_000  # of a word: the time to tokenise one grows with the square of its length
 
 Item = TypeVar("Item")
 # A JSON list that stops at its first bad item: an error for each could fill the memory.
@@ -159,15 +160,22 @@ def _not_expected(errors: Sequence[ErrorDetails]) -> str:
 
 def check_length(caption: str, where: str) -> None:
     """Raise an error if a caption is too long."""
-    if len(caption) > MOST_CHARACTERS:
-        size = f"{len(caption):,} characters"
-    elif len(caption) < 2 * MOST_WORDS - 1 or (words := len(caption.split())) <= MOST_WORDS:
+    if len(caption) <= MOST_LETTERS:
         return
+    words = caption[: MOST_CHARACTERS + 1].split()
+    longest = max(map(len, words), default=0)
+    if len(caption) > MOST_CHARACTERS:
+        problem = f"a caption of {len(caption):,} characters"
+    elif len(words) > MOST_WORDS:
+        problem = f"a caption of {len(words):,} words"
+    elif longest > MOST_LETTERS:
+        problem = f"a caption with a word of {longest:,} characters"
     else:
-        size = f"{words:,} words"
-    problem = f"a caption of {size} ({short(caption)})"
-    most = f"{MOST_CHARACTERS:,} characters and {MOST_WORDS:,} words"
-    raise UserError("data.too_large", f"{where}: {problem}; shorten it to at most {most}")
+        return
+    most = f"{MOST_CHARACTERS:,} characters, {MOST_WORDS:,} words, {MOST_LETTERS:,} letters a word"
+    raise UserError(
+        "data.too_large", f"{where}: {problem} ({short(caption)}); shorten it to at most {most}"
+    )
 
 
 def table(

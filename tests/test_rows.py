@@ -184,7 +184,8 @@ def test_a_mistake_of_another_kind_is_described_too(tmp_path: Path) -> None:
 
 
 LONG = [
-    ("a caption of 10,001 characters", "a" * 10_001),
+    ("a caption of 10,001 characters", ("a" * 99 + " ") * 100 + "a"),
+    ("a caption with a word of 1,001 characters", "a" * 1_001),
     ("a caption of 1,001 words", "a " * 1000 + "a"),
 ]
 

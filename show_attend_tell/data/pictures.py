@@ -40,7 +40,7 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_BYTES = 128 << 20  # 40 megapixels uncompressed, and some metadata
 MOST_PIXELS = 40_000_000
-MOST_MEMORY = 288 << 20  # to decode a picture, as estimated; 300 MiB with Python's share
+MOST_MEMORY = 280 << 20  # to decode a picture, as estimated; 300 MB with Python's share
 LONGEST_SIDE = 16_384
 LARGEST_RATIO = 1_000  # of the long side to the short one; a line is not a picture
 MOST_SCANS = 100  # of a progressive JPEG, each a pass over all pixels; ten are usual
