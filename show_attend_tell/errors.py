@@ -9,7 +9,7 @@ class UserError(Exception):
     Parameters
     ----------
     code
-        Short and stable, the same on the command line, over HTTP and in tests: `picture.truncated`.
+        Short and stable, the same on the command line, in Python and in tests: `picture.truncated`.
     message
         One or two sentences: where (file and line), what was expected, what was found, the remedy.
     """

@@ -177,6 +177,7 @@ def test_the_search_chosen_on_dev_comes_with_the_model(
 
 def test_the_card_says_what_the_model_is_and_how_well_it_scores(run: Run, tmp_path: Path) -> None:
     card = (run.folder / "model" / "README.md").read_text()
+    assert card.startswith("---\nlanguage: en\n") and "\ndatasets: [folder]\n" in card
     assert "efficientnet-lite0, 2 × 2 places of 1280 numbers" in card
     assert "Apache-2.0 (Google)" in card
     assert "`sat evaluate` before `sat export`" in card

@@ -19,7 +19,7 @@ Looked: TypeAlias = Look | Literal["pointed"]  # `pointed`: where a caller's fun
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """Everything that drawing, JSON and HTTP need to know of one caption of T words."""
+    """Everything that drawing and JSON need to know of one caption of T words."""
 
     text: str
     words: tuple[str, ...]

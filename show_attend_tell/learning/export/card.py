@@ -23,6 +23,20 @@ ELSEWHERE = "under the terms of where you got it"
 HEADLINES = {"BLEU-4": "BLEU-4-bp", "METEOR": "METEOR", "CIDEr-D": "CIDEr-D"}  # by coco's protocol
 
 
+# What model hubs read at the head of a card.
+FRONT_MATTER = """\
+---
+language: en
+license: other
+license_name: see-licences-below
+library_name: show_attend_tell
+pipeline_tag: image-to-text
+tags: [image-captioning, visual-attention, onnx]
+datasets: [{data_set}]
+metrics: [bleu, meteor, rouge, cider]
+---"""
+
+
 def write_card(run: Run) -> str:
     """The model card of a run, in Markdown."""
     features = run.features
@@ -32,6 +46,7 @@ def write_card(run: Run) -> str:
     )
     places = " × ".join(map(str, features.grid))
     parts = [
+        FRONT_MATTER.format(data_set=features.layout),
         f"# {run.folder.name}: captions with {run.recipe.model.attention} attention",
         "One English sentence for a photograph, and for each of its words where it looked. "
         "Made by `sat export` of show_attend_tell, after *Show, Attend and Tell* "
