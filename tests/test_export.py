@@ -206,7 +206,7 @@ def test_the_card_says_what_the_model_is_and_how_well_it_scores(run: Run, tmp_pa
 
 
 def test_other_encoder_weights_are_refused(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not those that"):
+    with pytest.raises(UserError, match="not the encoder that the features were made with"):
         export_model(run, tmp_path / "model", encoder_weights="random:4")
 
 

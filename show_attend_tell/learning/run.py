@@ -1,6 +1,7 @@
 """A run folder: begun, resumed, or opened to use its model."""
 
 import platform
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ RECIPE, VOCABULARY, BEST, LAST = (
     "best.safetensors",
     "last.safetensors",
 )
+_HASH = re.compile("[0-9a-f]{64}")
 FEATURES = ("encoder", "weights_hash", "preprocessing", "grid", "depth", "fine_tuned")
 
 
@@ -148,8 +150,8 @@ def encoder_of(features: StoreIndex, weights: str | Path | None = None) -> Encod
         fit=features.preprocessing.fit,
     )
     check_same(
-        {"weights": encoder.weights_hash[:12]},
-        {"weights": features.weights_hash[:12]},
+        {"weights": encoder.weights_hash},
+        {"weights": features.weights_hash},
         "model.weights_wrong",
         f"{features.encoder}: not the encoder that the features were made with",
         "pass the right --encoder-weights",
@@ -214,7 +216,12 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
     for name in {**expected, **found}:
         here, there = found.get(name, "missing"), expected.get(name, "missing")
         if here != there:
-            yield f"{name} is {here}, not {there}"
+            yield f"{name} is {_shown(here)}, not {_shown(there)}"
+
+
+def _shown(value: object) -> object:
+    """The first characters of a hash; anything else as it is."""
+    return value[:12] if isinstance(value, str) and _HASH.fullmatch(value) else value
 
 
 def check_same(
@@ -260,8 +267,8 @@ def check_encoder(wanted: EncoderSection, store: FeatureStore) -> None:
 def check_vocabulary(folder: Path, vocabulary: Vocabulary, meta: Mapping[str, Any]) -> None:
     """Check that a vocabulary is the one that a checkpoint's weights were trained with."""
     check_same(
-        {"SHA-256": vocabulary.sha256[:12]},
-        {"SHA-256": meta["vocabulary"][:12]},
+        {"SHA-256": vocabulary.sha256},
+        {"SHA-256": meta["vocabulary"]},
         "model.vocabulary",
         f"{folder / VOCABULARY}: not the vocabulary that the weights were trained with",
         "restore the run's own file",
@@ -271,8 +278,8 @@ def check_vocabulary(folder: Path, vocabulary: Vocabulary, meta: Mapping[str, An
 def check_words(run: Run, vocabulary: Vocabulary) -> None:
     """Check that another run, to learn from or to average, has this vocabulary."""
     check_same(
-        {"SHA-256": run.vocabulary.sha256[:12]},
-        {"SHA-256": vocabulary.sha256[:12]},
+        {"SHA-256": run.vocabulary.sha256},
+        {"SHA-256": vocabulary.sha256},
         "model.vocabulary",
         f"{run.folder}: its vocabulary is not this run's",
         "train both with the same [vocabulary] and pictures",
