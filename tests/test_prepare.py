@@ -203,7 +203,7 @@ work.run(lambda done: os.kill(os.getpid(), signal.SIGKILL))
 
 @pytest.mark.slow
 def test_a_killed_preparation_ends_as_an_unbroken_one_byte_for_byte(
-    photos: Path, tmp_path: Path, encoder: Encoder, not_exported: None
+    photos: Path, tmp_path: Path, encoder: Encoder
 ) -> None:
     whole = prepared(photos, tmp_path / "whole", encoder)
     killed = subprocess.run(

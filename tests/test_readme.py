@@ -123,4 +123,8 @@ def test_every_target_of_make_in_the_readme_is_there() -> None:
 def test_every_file_the_readme_links_to_is_there() -> None:
     links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
     assert links
-    assert all((ROOT / link).exists() for link in links)
+    headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w-]", "", head.lower().replace(" ", "-")) for head in headings}
+    for link in links:
+        file, _, anchor = link.partition("#")
+        assert (ROOT / file).exists() if file else anchor in anchors, link
