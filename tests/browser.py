@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +32,13 @@ def opened(path: Path, **context: Any) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     assert CHROMIUM, "chromium is not installed; .ci/run installs it"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    # A home of its own, or Chromium leaves its settings in that of whoever runs the tests.
+    home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    with home, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], env={**kept, "HOME": home.name}
+        )
         # An animation that is half done has the colours of neither state.
         window = browser.new_context(**{"reduced_motion": "reduce", **context})
         page = window.new_page()

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
 import torch
 from optuna.trial import FrozenTrial
@@ -25,6 +24,7 @@ from show_attend_tell.learning.recipe import Recipe, load_recipe, vary
 from show_attend_tell.learning.run import BEST, Run
 from show_attend_tell.learning.watching.events import Dev, Event, Progress, Start
 from show_attend_tell.learning.watching.history import read
+from show_attend_tell.private import matplotlib_figure
 from tests.conftest import Sat
 from tests.tiny_world import make_store, tiny_recipe
 
@@ -65,6 +65,9 @@ def weights_in(study: Path) -> list[str]:
 def test_the_better_of_two_values_is_found_and_can_be_trained(
     store: FeatureStore, tmp_path: Path
 ) -> None:
+    matplotlib_figure()  # first, or matplotlib leaves a list of fonts in the home folder
+    import matplotlib
+
     recipe, style = quick("training.learning_rate=1e-9"), dict(matplotlib.rcParams)
     best = tune(store, tmp_path, recipe, RATES, trials=3)
     assert best and best.params == {"training.learning_rate": 0.02}
