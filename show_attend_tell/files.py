@@ -38,9 +38,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-            if (
-                _RENAMES_OPEN_FILES
-            ):  # while it is locked, so that no writer removes it as a leftover
+            # While it is locked, so that no other writer removes it as a leftover.
+            if _RENAMES_OPEN_FILES:
                 part.replace(path)
         if not _RENAMES_OPEN_FILES:
             part.replace(path)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 PNG = saved(photo())
 
-# `sat`, which tells at the end how much memory it took; what the system tells of a child from
+# `sat`, which prints at the end how much memory it took; what the system says of a child from
 # outside begins with its parent's.
 PROGRAM = """
 import atexit
@@ -95,7 +95,7 @@ def model(captioner: Captioner) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(model: Path, folder: Path) -> Process:
+def process(model: Path, folder: Path) -> Process:
     return run_sat(model, [row.name for row in ROWS], folder)
 
 
@@ -136,14 +136,14 @@ def test_python_gives_the_expected_answer_in_time(
 
 @pytest.mark.parametrize("row", ROWS, ids=row_id)
 def test_the_command_gives_the_same_answer(
-    row: Row, told: Process, captioner: Captioner, folder: Path
+    row: Row, process: Process, captioner: Captioner, folder: Path
 ) -> None:
     answer = facts_of(row, captioner, folder)
-    captions = [one for one in told.captions if one["picture"] == row.name]
-    errors = [line for line in told.errors if line.startswith(f"sat: {printable(row.name)}: ")]
+    captions = [one for one in process.captions if one["picture"] == row.name]
+    errors = [line for line in process.errors if line.startswith(f"sat: {printable(row.name)}: ")]
     if isinstance(answer, UserError):
         assert (captions, errors) == ([], [f"sat: {printable(str(answer))}"])
-        assert [one for one in told.failures if one["picture"] == row.name] == [
+        assert [one for one in process.failures if one["picture"] == row.name] == [
             {
                 "picture": row.name,
                 "caption": None,
@@ -152,7 +152,7 @@ def test_the_command_gives_the_same_answer(
             }
         ]
     else:
-        # Pictures that are told together share products, whose last digits depend on the company.
+        # Pictures captioned together share products, whose last digits depend on the company.
         alone = {"picture": row.name, **answer.to_dict()}
         numbers = {
             name: pytest.approx(alone[name], abs=2e-4) for name in ("confidence", "log_probs")
@@ -160,20 +160,20 @@ def test_the_command_gives_the_same_answer(
         assert (captions, errors) == ([alone | numbers], [])
 
 
-def test_the_command_says_nothing_else(told: Process) -> None:
+def test_the_command_says_nothing_else(process: Process) -> None:
     good = [row.name for row in ROWS if row.answer == "caption"]
     bad = [row for row in ROWS if row.answer != "caption"]
-    assert [one["picture"] for one in told.captions] == good
-    assert [one["picture"] for one in told.failures] == [row.name for row in bad]
-    assert len(told.errors) == len(bad) + 1
-    assert told.errors[-1] == f"{len(bad)} of {len(ROWS)} pictures failed"
-    assert told.code == 1
+    assert [one["picture"] for one in process.captions] == good
+    assert [one["picture"] for one in process.failures] == [row.name for row in bad]
+    assert len(process.errors) == len(bad) + 1
+    assert process.errors[-1] == f"{len(bad)} of {len(ROWS)} pictures failed"
+    assert process.code == 1
 
 
-def test_no_picture_takes_more_than_300_mib(told: Process, model: Path, folder: Path) -> None:
+def test_no_picture_takes_more_than_300_mib(process: Process, model: Path, folder: Path) -> None:
     good = run_sat(model, ["turned-1.png"] * len(ROWS), folder)
     assert good.code == 0
-    assert told.peak_mib < good.peak_mib + 300
+    assert process.peak_mib < good.peak_mib + 300
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))

@@ -241,8 +241,8 @@ def decode_started(
         beams = live.totals.shape[1]
         words = live.words.reshape(live.totals.size, step)
         alpha, gate = model.look(memory, state)
-        rng = random.random((2, width))  # always as many, whatever other pictures need
-        weights = _weights(search.look, alpha, step, words, rng[0, :beams])
+        uniforms = random.random((2, width))  # always as many, whatever other pictures need
+        weights = _weights(search.look, alpha, step, words, uniforms[0, :beams])
         looks.append(_Look(alpha, weights, gate))
         previous = words[:, -1] if step else np.full(len(words), model.start_word)
         state, log_probs, ids = model.advance(memory, state, weights, gate, previous, best)
@@ -259,7 +259,7 @@ def decode_started(
             leading, following = _best_first(totals, ends, width)
         else:
             tempered = log_probs.reshape(-1, beams, best) / search.temperature
-            leading = following = np.arange(beams) * best + _draw(tempered, rng[1, :beams])
+            leading = following = np.arange(beams) * best + _draw(tempered, uniforms[1, :beams])
 
         # What ends here, and what can go no further and is cut: both (P, beams).
         chosen = np.zeros(ids.shape, dtype=bool)
@@ -338,7 +338,7 @@ def _weights(
     alpha: Floats,
     step: int,
     words: Integers,
-    rng: npt.NDArray[np.float64],
+    uniforms: npt.NDArray[np.float64],
 ) -> Floats:
     """The weights used in place of the attention, (rows, L)."""
     if look == "expected":
@@ -357,7 +357,7 @@ def _weights(
     else:
         with np.errstate(divide="ignore"):  # log 0: a place that is never drawn
             log_alpha = np.log(alpha.astype(np.float64))
-        places = _draw(log_alpha.reshape(-1, len(rng), alpha.shape[1]), rng).ravel()
+        places = _draw(log_alpha.reshape(-1, len(uniforms), alpha.shape[1]), uniforms).ravel()
     weights = np.zeros_like(alpha)
     weights[np.arange(len(alpha)), places] = 1
     return weights
@@ -409,14 +409,14 @@ def _best_first(
     return order[:, :width], np.take_along_axis(order, ends_last[:, :width], axis=1)
 
 
-def _draw(log_weights: Floats, rng: npt.NDArray[np.float64]) -> Integers:
+def _draw(log_weights: Floats, uniforms: npt.NDArray[np.float64]) -> Integers:
     """Draw an index of the last axis for every picture and beam, in proportion to exp(log_weights).
 
     Parameters
     ----------
     log_weights
         (pictures, beams, n); where all are -inf the index is 0.
-    rng
+    uniforms
         (beams,) numbers from 0 to 1, the same for all pictures.
 
     Returns
@@ -427,7 +427,7 @@ def _draw(log_weights: Floats, rng: npt.NDArray[np.float64]) -> Integers:
     highest = log_weights.max(axis=2, keepdims=True)
     highest[np.isneginf(highest)] = 0
     cumulative = np.exp(log_weights - highest).cumsum(axis=2)
-    threshold = rng[:, None] * cumulative[:, :, -1:]
+    threshold = uniforms[:, None] * cumulative[:, :, -1:]
     drawn: Integers = (cumulative > threshold).argmax(axis=2)
     return drawn
 

@@ -1,4 +1,4 @@
-"""The command itself: what holds for every verb, and how mistakes are told."""
+"""The command itself: what holds for every command, and how errors are reported."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import show_attend_tell
 from show_attend_tell.errors import UserError
@@ -16,16 +16,24 @@ from show_attend_tell.errors import UserError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Command(TyperCommand):
-    """A command whose help names no type beside a flag, which takes no value."""
+class _PlainFlags:
+    """Help that names no type beside a flag, which takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Give the options, `--help` among them."""
-        params = super().get_params(ctx)
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
         return params
+
+
+class _Command(_PlainFlags, TyperCommand):
+    pass
+
+
+class _Group(_PlainFlags, TyperGroup):
+    pass
 
 
 class _App(typer.Typer):
@@ -38,6 +46,7 @@ class _App(typer.Typer):
 
 app = _App(
     name="sat",
+    cls=_Group,
     help="Show, attend and tell: captions for pictures, and where each word looked.",
     epilog="Exit codes: 0 done, 1 wrong data or some items failed, 2 wrong usage, 130 interrupted.",
     no_args_is_help=True,

@@ -41,12 +41,6 @@ ResumeOption = Annotated[
     bool,
     typer.Option("--resume", help="Resume the run in this folder.", rich_help_panel="Run"),
 ]
-OverwriteOption = Annotated[
-    bool,
-    typer.Option(
-        "--overwrite", help="Replace the file if it is there; otherwise it is left alone."
-    ),
-]
 RecipeOption = Annotated[
     str | None,
     typer.Option(
